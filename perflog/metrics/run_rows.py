@@ -9,11 +9,11 @@ from typing import Protocol
 import numpy as np
 from msgspec import Struct
 
-from perflog.arrays import Floats, Ints, Mask
+from perflog.arrays import Floats, Ints, Keys, Mask
 from perflog.metrics.run_tables import Tables, computed_once
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.step_series import StepSeries, epoch_lengths, step_order, step_series
-from perflog.statistics.groups import Keys, groups_of
+from perflog.statistics.groups import groups_of
 from perflog.statistics.samples import median
 from perflog.statistics.warmup import warm_up
 from perflog.tables.columns import NULL, RowColumns, Rows
@@ -63,9 +63,10 @@ class StepRows(RowColumns, frozen=True):
         return self.where(is_steady(self.runs, self.run_index, self.step))
 
 
-def is_steady(runs: Sequence[SteadyRun], run_index: Keys, steps: Ints) -> Mask:
+def is_steady(runs: Sequence[SteadyRun], run_index: Keys, steps: Keys) -> Mask:
     """Flag the rows of steady steps. `run_index`: index of the run of each row."""
-    return steps >= np.array([run.first for run in runs], np.int64)[run_index]
+    firsts = [run.first for run in runs]
+    return steps >= (firsts[0] if len(firsts) == 1 else np.array(firsts, np.int64)[run_index])
 
 
 def printed_steps(runs: Sequence[HasEpoch], run_index: Keys, orders: Ints) -> Ints:
@@ -74,7 +75,7 @@ def printed_steps(runs: Sequence[HasEpoch], run_index: Keys, orders: Ints) -> In
     return np.where(epochs > 0, orders % np.maximum(epochs, 1), orders) if epochs.any() else orders
 
 
-def orders_of_rows(tables: Tables, numbers: Ints, steps: Ints, lines: Ints) -> Ints:
+def orders_of_rows(tables: Tables, numbers: Ints, steps: Keys, lines: Keys) -> Keys:
     """Return the number of each row's step in the order of its run, NULL where it is not known.
 
     It is the step, unless the steps start again in each epoch: then the line of table `steps` with this step that is
@@ -86,6 +87,8 @@ def orders_of_rows(tables: Tables, numbers: Ints, steps: Ints, lines: Ints) -> I
         steps: Step of each row.
         lines: Line of each row.
     """
+    if not epoch_lengths(tables):
+        return steps
     places = tables.run_order()
     in_epochs = np.isin(numbers, [places[run] for run in epoch_lengths(tables)])
     if not in_epochs.any():
@@ -102,7 +105,7 @@ def orders_of_rows(tables: Tables, numbers: Ints, steps: Ints, lines: Ints) -> I
     far = np.where(pair_of_known[either] == pair, np.abs(keys[either] - wanted), _FAR)
     nearest = np.argmin(far, axis=0)[None]
     found = np.take_along_axis(either, nearest, 0)[0]
-    orders = steps.copy()
+    orders = steps.astype(np.int64)
     orders[in_epochs] = np.where(pair_of_known[found] == pair, step_order(tables, known)[found], NULL)
     return orders
 
@@ -136,7 +139,10 @@ def run_numbers(tables: Tables, rows: Rows) -> Ints:
     """Return the index in table `runs` of the run of each row."""
     codes, words = rows.codes("run")  # the words may name more runs than table `runs` has
     numbers = tables.run_order()
-    return np.array([numbers.get(word, -1) for word in words], np.int64)[codes]
+    known = np.array([numbers.get(word, -1) for word in words], np.int64)
+    if len(codes) and (codes == codes[0]).all():  # takes no memory
+        return np.broadcast_to(known[codes[0]], len(codes))
+    return known[codes]
 
 
 def lines_of_runs(tables: Tables, rows: Rows) -> Ints:
@@ -152,17 +158,19 @@ def codes_in(names: dict[str, int], words: Sequence[str]) -> Ints:
 def ranks_of_rows(runs: Sequence[SteadyRun], run_index: Keys, ranks: Ints) -> Floats:
     """Return the rank of each row, NaN for null. The only rank of a run is known."""
     is_only = np.array([run.world == 1 for run in runs], np.bool_)
+    if not is_only.any():
+        return np.where(ranks != NULL, ranks, np.nan)
     return np.where(ranks != NULL, ranks, np.where(is_only[run_index], 0.0, np.nan))
 
 
 def steady_runs(
-    tables: Tables, numbers: Ints, steps: Ints, values: Floats, warmup: int | None
+    tables: Tables, numbers: Ints, steps: Keys, values: Floats, warmup: int | None
 ) -> tuple[list[SteadyRun], Ints]:
     """Return the runs that have rows, and for each row the index of its run among them.
 
     Args:
         tables: The tables of the runs.
-        numbers: Index of the run of each row in table `runs`.
+        numbers: Index of the run of each row in table `runs`, in ascending order.
         steps: Number of the step of each row in the order of its run.
         values: Value of each row. If the warm-up has to be detected in them, it is in their sums by step.
         warmup: Number of steps to cut at the start of each run. None: detected.
@@ -170,24 +178,21 @@ def steady_runs(
     rows = tables.rows("runs")
     semantics = semantics_by_run(rows)
     clocks = {series.run: series for series in step_series(tables, warmup=warmup)}
-    groups = groups_of(numbers, steps)
-    totals, steps_of_groups, numbers_of_groups = groups.sums(values), steps[groups.first], numbers[groups.first]
-    starts = np.flatnonzero(np.append(True, np.diff(numbers_of_groups) != 0)[: len(numbers_of_groups)]).tolist()
+    bounds = [0, *(np.flatnonzero(numbers[1:] != numbers[:-1]) + 1).tolist(), len(numbers)] if len(numbers) else [0]
     facts = list(rows.records("run", "label", "world_size"))
     runs: list[SteadyRun] = []
-    place_of_number = np.zeros(len(facts), np.int64)
-    for start, end in pairwise([*starts, len(numbers_of_groups)]):
-        number = int(numbers_of_groups[start])
-        run, label, world = facts[number]
+    for start, end in pairwise(bounds):
+        run, label, world = facts[int(numbers[start])]
         clock = clocks.get(run)
-        first = _first_steady_step(steps_of_groups[start:end], totals[start:end], clock, warmup)
+        first = _first_steady_step(steps[start:end], values[start:end], clock, warmup)
         step_s = median(clock.steady) if clock and len(clock.steady) else np.nan
         if world == NULL:
             world = named_processes(tables).get(run, NULL)
-        place_of_number[number] = len(runs)
         epoch = epoch_lengths(tables).get(run, 0)
         runs.append(SteadyRun(run, label, first, step_s, None if world == NULL else world, semantics[run], epoch))
-    return runs, place_of_number[numbers]
+    if len(runs) == 1:  # takes no memory
+        return runs, np.broadcast_to(np.int64(0), len(numbers))
+    return runs, np.repeat(np.arange(len(runs)), np.diff(bounds))
 
 
 @computed_once
@@ -200,14 +205,16 @@ def named_processes(tables: Tables) -> dict[str, int]:
     return found
 
 
-def _first_steady_step(steps: Ints, totals: Floats, clock: StepSeries | None, warmup: int | None) -> int:
+def _first_steady_step(steps: Keys, values: Floats, clock: StepSeries | None, warmup: int | None) -> int:
     """First step after the warm-up. For steps before the first step time, the totals of the table decide."""
-    first = int(steps[0])
+    first, after = int(steps.min()), int(steps.max()) + 1
+    is_before = clock is None or first < clock.order[0]
     if clock is not None and clock.warmup.cut:
-        first = int(clock.order[clock.warmup.cut]) if clock.window else int(steps[-1]) + 1
-    if clock is None or steps[0] < clock.order[0]:
-        cut = warm_up(totals, warmup).cut
-        first = max(first, int(steps[cut]) if cut < len(steps) else int(steps[-1]) + 1)
+        first = int(clock.order[clock.warmup.cut]) if clock.window else after
+    if is_before:
+        groups = groups_of(steps)
+        cut = warm_up(groups.sums(values), warmup).cut
+        first = max(first, int(steps[groups.first[cut]]) if cut < len(groups.first) else after)
     return first
 
 

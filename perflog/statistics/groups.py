@@ -11,10 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from perflog.arrays import Floats, Ints, Mask
-
-Keys = npt.NDArray[np.signedinteger[Any]]
-"""Integers of any width, such as dictionary codes of strings."""
+from perflog.arrays import Floats, Ints, Keys, Mask
 
 _WIDEST = 1 << 62  # of the integers that combine several keys
 _DENSE = 4  # combined keys for each row, up to which counting is faster than sorting
@@ -137,6 +134,8 @@ def groups_of(*keys: Keys) -> Groups:
     for key in keys if len(codes) else ():
         least = int(key.min())
         width = int(key.max()) - least + 1
+        if width == 1:
+            continue
         if width >= _WIDEST:
             key, least = np.unique(key, return_inverse=True)[1], 0
             width = int(key.max()) + 1

@@ -6,14 +6,14 @@ NULL, of words and strings None.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from perflog.arrays import Floats, Ints, Mask
+from perflog.arrays import Floats, Ints, Keys, Mask
 from perflog.tables.arrow import numbers_of, valid_mask
 from perflog.tables.schema import TABLES
 
@@ -294,6 +294,29 @@ def is_float(values: pa.Array) -> bool:
     import pyarrow as pa
 
     return bool(pa.types.is_floating(values.type))
+
+
+def joined(parts: Sequence[Array]) -> Array:
+    """Return parts of a column as one. One value for all rows takes no memory."""
+    filled = [part for part in parts if len(part)]
+    firsts = [part[0] for part in filled if part.strides == (0,)]
+    if len(firsts) == len(filled) and len(np.unique(firsts)) == 1:
+        return np.broadcast_to(firsts[0], sum(map(len, filled)))
+    return filled[0] if len(filled) == 1 else np.concatenate(filled or parts)
+
+
+def compact(integers: Keys) -> Keys:
+    """Return integers in fewer bytes. One value for all rows takes no memory.
+
+    Differences and sums of two of them still fit.
+    """
+    if not len(integers):
+        return integers
+    least, most = int(integers.min()), int(integers.max())
+    if least == most:
+        return np.broadcast_to(integers[0], len(integers))
+    fitting = (dtype for dtype in (np.int16, np.int32) if max(most, -least) <= np.iinfo(dtype).max // 2)
+    return integers.astype(next(fitting, integers.dtype))
 
 
 def column_numbers(values: pa.Array) -> Array:

@@ -14,6 +14,7 @@ from support.seeds import MS
 from perflog.formats.model import Phase
 from perflog.metrics import METRICS, phases, wait, wait_steps
 from perflog.metrics.compared import Steady
+from perflog.metrics.options import Options
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.semantics import RunSemantics
 from perflog.metrics.step_time import phases as module
@@ -24,6 +25,7 @@ from perflog.metrics.step_time.phases import (
     _phases_on_step_lines,
     _rows_of_wholes,
     _times_in_steps,
+    have_phases,
 )
 from perflog.tables.columns import NULL, rows_from_frame
 
@@ -54,6 +56,13 @@ def test_gather_times_of_the_run_with_32_experts(where: str) -> None:
         assert [r["rank"] for r in mine] == [None, *RANKS]
         assert [r["median_s"] / MS for r in mine[1:]] == pytest.approx([1.86, 1.12, 1.80, 1.91], abs=0.02)
     assert {r["parent"] for r in rows(found, phase="gather_gemm", occurrence=2)} == {"gemm2_backward"}
+
+
+@pytest.mark.parametrize("warmup", [0, 100])  # of 100 steps
+def test_whether_there_are_phases_shows_without_their_rows(warmup: int) -> None:
+    """What to run next asks it; of many ranks the rows take seconds."""
+    of = tables(MOE)
+    assert have_phases(of, Options(warmup=warmup)) == bool(len(phases.table(of, Options(warmup=warmup))))
 
 
 @pytest.mark.parametrize("where", BOTH)

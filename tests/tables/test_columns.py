@@ -13,6 +13,8 @@ from perflog.tables.columns import (
     Rows,
     arrow_of_frame,
     column_numbers,
+    compact,
+    joined,
     rows_from_arrow,
     rows_from_frame,
 )
@@ -169,3 +171,27 @@ def test_a_null_is_none_of_some_words() -> None:
     rows = rows_from_arrow(pa.table({"run": pa.array(["a", None, "b"]).dictionary_encode()}))
     assert rows.one_of("run", {"a", ""}).tolist() == [True, False, False]
     assert rows.counts("run") == {"a": 1, "b": 1}
+
+
+@pytest.mark.parametrize(
+    ("numbers", "dtype", "stride"),
+    [
+        ([7, 7, 7], np.int64, 0),
+        ([-1, 0, 2], np.int16, 2),
+        ([-20_000, 20_000], np.int32, 4),  # their difference would not fit into two bytes
+        ([0, 1 << 30], np.int64, 8),
+        ([NULL, 1], np.int64, 8),
+        ([], np.int64, 0),
+    ],
+)
+def test_integers_take_as_few_bytes_as_they_need(numbers: list[int], dtype: type, stride: int) -> None:
+    packed = compact(np.array(numbers, np.int64))
+    assert packed.tolist() == numbers
+    assert packed.dtype == np.dtype(dtype) and packed.strides == (stride,)
+
+
+def test_one_value_for_all_rows_of_several_parts_takes_no_memory() -> None:
+    none, nan, zero = np.empty(0), np.broadcast_to(np.nan, 2), np.broadcast_to(0.0, 1)
+    assert (joined([nan, none, nan]).strides, len(joined([nan, none, nan]))) == ((0,), 4)
+    np.testing.assert_array_equal(joined([nan, zero]), [np.nan, np.nan, 0.0])
+    assert len(joined([none, none])) == 0

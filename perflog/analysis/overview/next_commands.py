@@ -31,6 +31,8 @@ from perflog.metrics import (
 )
 from perflog.metrics.attempts import jobs
 from perflog.metrics.jobs.stuck_ranks import jobs_of_dumps
+from perflog.metrics.registry import Metric
+from perflog.metrics.step_time.phases import have_phases
 from perflog.metrics.traces.device_work import trace_devices
 from perflog.metrics.what_if.step_replay import OPERATIONS
 from perflog.parsing.failures.kinds import NOTICE
@@ -132,12 +134,18 @@ def _metric_of(tables: Tables) -> str | None:
         return _metric_of_trace(tables)
     tried = (kernels, stages, phases, steps, throughput)  # each has rows only where its table has what it needs
     for metric in tried:
-        if tables.count(metric.needs[0]) and len(metric.table(tables, Options())):
+        if tables.count(metric.needs[0]) and _has_rows(metric, tables):
             return metric.name
     for metric in (serving, scaling, cases):
-        if len(metric.table(tables, Options())):
+        if _has_rows(metric, tables):
             return metric.name
     return curves.name if (curves.table(tables, Options())["of"] == "curve").any() else None
+
+
+def _has_rows(metric: Metric, tables: Tables) -> bool:
+    if metric is phases:  # of many ranks its rows take time
+        return have_phases(tables, Options())
+    return bool(len(metric.table(tables, Options())))
 
 
 def _metric_of_trace(tables: Tables) -> str:

@@ -11,7 +11,7 @@ from statistics import median_high
 
 import numpy as np
 
-from perflog.arrays import Floats, Ints, Mask
+from perflog.arrays import Floats, Ints, Keys, Mask
 from perflog.metrics.benchmarks.case_tables import case_tables
 from perflog.metrics.benchmarks.serving import served
 from perflog.metrics.compared import STEP_MEASURES, Measure, Sample, Steady
@@ -20,7 +20,7 @@ from perflog.metrics.directions import better as better_way
 from perflog.metrics.possible import are_moments
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.semantics import semantics_by_run
-from perflog.statistics.groups import Keys, groups_of
+from perflog.statistics.groups import groups_of
 from perflog.tables.columns import NULL, Rows
 from perflog.units import STEP_NAMES
 

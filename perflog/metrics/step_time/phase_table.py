@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from perflog.arrays import Floats, Ints, Mask
+from perflog.arrays import Floats, Ints, Keys, Mask
 from perflog.metrics.run_rows import (
     SteadyRun,
     is_steady,
@@ -20,10 +20,12 @@ from perflog.metrics.run_rows import (
 )
 from perflog.metrics.run_tables import Tables, computed_once
 from perflog.statistics.groups import groups_of
-from perflog.tables.columns import NULL, Array, Rows
+from perflog.tables.columns import NULL, Array, Rows, compact
 
 PHASE_COLUMNS = ("line", "part", "step", "rank", "occurrence", "time_s", "min_s", "remote_share")
 """Columns of table `phases` that the phase table reads, beside `run` and `phase`."""
+
+_COMPACT = ("phase", "line", "part", "step", "occurrence")
 
 
 class PhaseTable(Struct, frozen=True):
@@ -45,17 +47,17 @@ class PhaseTable(Struct, frozen=True):
 
     runs: Sequence[SteadyRun]
     names: Sequence[str]
-    run_index: Ints
-    line: Ints
-    part: Ints
-    step: Ints
-    phase: Ints
-    occurrence: Ints
+    run_index: Keys
+    line: Keys
+    part: Keys
+    step: Keys
+    phase: Keys
+    occurrence: Keys
     printed_rank: Floats
     rank: Floats
     torn: Mask
-    parent: Ints
-    node: Ints
+    parent: Keys
+    node: Keys
     time_s: Floats
     min_s: Floats
     remote_share: Floats
@@ -122,11 +124,11 @@ def phase_table(
     if not (known := columns["step"] != NULL).all():
         columns, numbers = {name: values[known] for name, values in columns.items()}, numbers[known]
     runs, run_index = steady_runs(tables, numbers, columns["step"], columns["time_s"], warmup)
-    return with_facts(runs, names, run_index, columns)
+    return with_facts(runs, names, compact(run_index), {**columns, "step": compact(columns["step"])})
 
 
 def with_facts(
-    runs: Sequence[SteadyRun], names: Sequence[str], run_index: Ints, columns: Mapping[str, Array]
+    runs: Sequence[SteadyRun], names: Sequence[str], run_index: Keys, columns: Mapping[str, Array]
 ) -> PhaseTable:
     """Return the phase table of the rows of some runs. `run_index`: index of the run of each row."""
     phases, occurrences = columns["phase"], columns["occurrence"]
@@ -138,7 +140,9 @@ def with_facts(
     if anonymous.any():
         torn = groups_of(run_index, columns["step"], phases).any_of(anonymous)
         ever_torn = in_run.any_of(torn)
-    known_occurrences = np.where(torn, 0, occurrences)
+    else:
+        torn = ever_torn = np.broadcast_to(np.False_, len(rank))
+    known_occurrences = _without(occurrences, torn)
     cases = groups_of(run_index, phases, known_occurrences)
     index = {name: i for i, name in enumerate(names)}
     parents = []
@@ -150,10 +154,15 @@ def with_facts(
     return PhaseTable(
         runs=runs, names=list(index), run_index=run_index, phase=phases, line=columns["line"], part=columns["part"],
         step=columns["step"], occurrence=occurrences, printed_rank=rank,
-        rank=np.where(lost, np.nan, rank), torn=torn,
-        parent=np.array(parents, np.int64)[cases.inverse], node=np.where(ever_torn, 0, occurrences),
+        rank=np.where(lost, np.nan, rank) if lost.any() else rank, torn=torn,
+        parent=compact(np.array(parents, np.int64))[cases.inverse], node=_without(occurrences, ever_torn),
         time_s=columns["time_s"], min_s=columns["min_s"], remote_share=columns["remote_share"],
     )  # fmt: skip
+
+
+def _without(occurrences: Keys, torn: Mask) -> Keys:
+    """Return the occurrences, 0 where rows are torn."""
+    return np.where(torn, occurrences.dtype.type(0), occurrences) if torn.any() else occurrences
 
 
 @computed_once
@@ -168,7 +177,8 @@ def phases_of_runs(tables: Tables, warmup: int | None) -> PhaseTable:
 def phase_columns(rows: Rows) -> tuple[list[str], dict[str, Array]]:
     """Return the names of the phases in rows of table `phases`, and the columns of the phase table."""
     codes, names = rows.codes("phase")
-    return names, {"phase": codes, **{name: rows[name] for name in PHASE_COLUMNS}}
+    columns = {"phase": codes, **{name: rows[name] for name in PHASE_COLUMNS}}
+    return names, {name: compact(values) if name in _COMPACT else values for name, values in columns.items()}
 
 
 def times_on_ranks(rows: PhaseTable, rank: Floats) -> tuple[Ints, Ints, Ints, Floats]:

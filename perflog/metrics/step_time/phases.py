@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from perflog.arrays import Floats, Ints, Mask
+from perflog.arrays import Floats, Ints, Keys, Mask
 from perflog.formats.model import WHOLES
 from perflog.metrics.compared import Measure, Sample, Steady
 from perflog.metrics.options import Options
@@ -35,7 +35,7 @@ from perflog.metrics.step_time.phase_table import (
 from perflog.metrics.step_time.unattributed_time import unattributed_times
 from perflog.statistics.groups import groups_of
 from perflog.statistics.samples import median
-from perflog.tables.columns import NULL, Array, Rows
+from perflog.tables.columns import NULL, Array, Rows, compact, joined
 
 _COLUMNS = (
     *RUN_COLUMNS,
@@ -162,15 +162,20 @@ def rows_with_wholes(tables: Tables, warmup: int | None) -> Iterator[PhaseTable]
         yield cached(some, ("rows with wholes", warmup), partial(_with_wholes, some, warmup))
 
 
+def have_phases(tables: Tables, options: Options) -> bool:
+    """Return whether metric `phases` has rows."""
+    return any(len(table.steady()) for table in rows_with_wholes(tables, options.warmup))
+
+
 def _with_wholes(tables: Tables, warmup: int | None) -> PhaseTable:
     names: dict[str, int] = {}
     parts = _rows_of_wholes(tables, names)
     phases = tables.rows("phases")
     phases = _of_first_printings(tables, phases.where(phases.known("step", "time_s")))
     words, columns = phase_columns(phases)
-    parts.append((run_numbers(tables, phases), {**columns, "phase": codes_in(names, words)[columns["phase"]]}))
-    numbers = np.concatenate([numbers for numbers, _ in parts])
-    whole = {name: np.concatenate([columns[name] for _, columns in parts]) for name in columns}
+    parts.append((run_numbers(tables, phases), {**columns, "phase": compact(codes_in(names, words))[columns["phase"]]}))
+    numbers = joined([numbers for numbers, _ in parts])
+    whole = {name: joined([columns[name] for _, columns in parts]) for name in columns}
     return phase_table(tables, numbers, list(names), whole, warmup)
 
 
@@ -220,7 +225,7 @@ def _rows_of_wholes(tables: Tables, names: dict[str, int]) -> list[_Part]:
         chosen = steps.known(column) & ~steps.one_of("run", themselves)
         rows = steps.where(chosen)
         if len(rows):
-            code = np.full(len(rows), codes_in(names, [name])[0])
+            code = np.broadcast_to(np.int16(codes_in(names, [name])[0]), len(rows))
             parts.append((numbers[chosen], _columns_of_steps(rows, code, rows[column])))
     on_lines = _phases_on_step_lines(tables)
     if on_lines is not None:
@@ -232,16 +237,16 @@ def _rows_of_wholes(tables: Tables, names: dict[str, int]) -> list[_Part]:
         nth = np.arange(len(index)) - np.repeat(np.cumsum(found) - found, found)
         values = on_lines.where(order[begins[index] + nth])
         codes, words = values.codes("key")
-        code = codes_in(names, words)[codes]
+        code = compact(codes_in(names, words))[codes]
         parts.append((numbers[index], _columns_of_steps(steps.where(index), code, values["value"])))
     return [part for part in parts if len(part[0])]
 
 
-def _columns_of_steps(rows: Rows, phase: Ints, times: Floats) -> dict[str, Array]:
+def _columns_of_steps(rows: Rows, phase: Keys, times: Floats) -> dict[str, Array]:
     """The columns of the phase table for times in rows of table `steps`."""
     unknown = np.broadcast_to(np.nan, len(rows))
     return {
-        "phase": phase, **{name: rows[name] for name in ("line", "part", "step", "rank")},
+        "phase": phase, **{name: compact(rows[name]) for name in ("line", "part", "step")}, "rank": rows["rank"],
         "occurrence": np.broadcast_to(np.int64(1), len(rows)), "time_s": times, "min_s": unknown,
         "remote_share": unknown,
     }  # fmt: skip

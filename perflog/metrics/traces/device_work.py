@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from perflog.arrays import Floats, Ints, Mask
+from perflog.arrays import Floats, Ints, Keys, Mask
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.profiles.kernel_categories import OTHER, WAIT, category, category_of_profiler
 from perflog.metrics.registry import MetricColumn
@@ -28,7 +28,7 @@ from perflog.metrics.traces.device_steps import NO_STEPS, TraceSteps, on_device
 from perflog.metrics.traces.intervals import EMPTY, Intervals, union
 from perflog.metrics.traces.iterations import iterations
 from perflog.readers.processes import process_label
-from perflog.statistics.groups import Keys, groups_of
+from perflog.statistics.groups import groups_of
 from perflog.tables.arrow import Where, index_array, one_of, without_chunks
 from perflog.tables.columns import NULL, Rows, rows_from_arrow
 from perflog.units import STEP_NAMES

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perflog.arrays import Ints
+from perflog.arrays import Ints, Keys
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.traces.operators.recorded_operators import operators_by_file
-from perflog.statistics.groups import Keys, groups_of
+from perflog.statistics.groups import groups_of
 from perflog.tables.arrow import Where, one_of
 from perflog.tables.columns import NULL, Rows, rows_from_arrow
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perflog.arrays import Floats, Ints
+from perflog.arrays import Floats, Ints, Keys
 from perflog.metrics.compared import ALL, Measure, Sample, Steady
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
@@ -15,7 +15,6 @@ from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.traces.device_work import DEVICE_COLUMNS, TraceDevice, seconds, trace_devices
 from perflog.metrics.traces.intervals import union
 from perflog.metrics.traces.steady_work import SteadyDevices, steady_devices, work_times
-from perflog.statistics.groups import Keys
 from perflog.tables.columns import NULL, Rows
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from msgspec import Struct
 
-from perflog.arrays import Codes, Ints, Mask
+from perflog.arrays import Codes, Ints, Keys, Mask
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.call_tree import NO_CALL, CallTree, call_trees
@@ -22,7 +22,7 @@ from perflog.metrics.traces.device_work import TraceDevice, trace_devices
 from perflog.metrics.traces.input_shapes import nvtx_operator
 from perflog.metrics.traces.launches import Launches, launches_by_file, threads_of
 from perflog.metrics.traces.operators.operator_work import CLASSES, PRODUCTS, class_of, takes_values
-from perflog.statistics.groups import Keys, groups_of
+from perflog.statistics.groups import groups_of
 from perflog.tables.columns import Rows
 
 _INPUTS = ("shapes", "input_types", "input_strides", "input_values")

@@ -12,11 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from msgspec import Struct
 
-from perflog.arrays import Ints
+from perflog.arrays import Ints, Keys
 from perflog.metrics.run_tables import Tables, cached, computed_once
 from perflog.metrics.traces.call_tree import NO_CALL, CallTree, call_trees
 from perflog.metrics.traces.device_work import has_times
-from perflog.statistics.groups import Keys
 from perflog.tables.arrow import Where, one_of
 from perflog.tables.columns import NULL, Codes, Rows, rows_from_arrow
 
