@@ -27,11 +27,22 @@ from perflog.metrics.rank_files import is_of_process_files, is_of_rank_files
 from perflog.metrics.rank_hosts import hosts_of_ranks
 from perflog.metrics.run_tables import computed_once
 from perflog.parsing.failures.first_cause import ONE_OF, SILENT, Judgement, judge
-from perflog.parsing.failures.kinds import ECHO, EITHER, NOTICE, REPORT, SUMMARIES, TRACEBACK, is_plain, kinds, title_of
+from perflog.parsing.failures.kinds import (
+    ECHO,
+    EITHER,
+    NOTICE,
+    REPORT,
+    SUMMARIES,
+    TRACEBACK,
+    detail_of,
+    is_plain,
+    kinds,
+    title_of,
+)
 from perflog.parsing.failures.rows import FATAL, FailureRow
 from perflog.parsing.input.file_lines import place_in_file
 from perflog.tables.columns import NULL, Rows
-from perflog.units import first_few
+from perflog.units import first_few, show
 
 STUCK = "stuck"
 """Kind of a job that ranks hold up, by what they dumped."""
@@ -111,6 +122,8 @@ class Ending(Struct, frozen=True):
         code = (self.judged.first or self.rows)[0].exit_code
         if code is not None and kinds()[kind].role == REPORT and code > 0:
             title += f" (exit code {code})"
+        if detail := self._detail():
+            title += f" ({detail})"
         line = f", {self.place or f'{log}:{self.line}'}" if log or self.place else f", line {self.line:,}"
         if not self.culprits:
             return f"{title}{line}"
@@ -124,6 +137,17 @@ class Ending(Struct, frozen=True):
         if self.is_wait:
             return f"{title}: {who} {'hold' if several else 'holds'} up the others{line}"
         return f"{title} on {who}{line}"
+
+    def _detail(self) -> str:
+        """Return which collective timed out, and when, or which error of the device the first failure names."""
+        rows = self.judged.first
+        if self.judged.kind == "gpu_error" and rows:
+            return detail_of(rows[0].message)
+        if self.judged.kind != "collective_timeout":
+            return ""
+        ops, waits = {row.op for row in rows} - {None}, [row.waited_s for row in rows if row.waited_s is not None]
+        after = f"after {show(min(waits), 's')}" if waits else ""
+        return f"{ops.pop() if len(ops) == 1 else ''} {after}".strip()
 
     @property
     def is_proven(self) -> bool:

@@ -143,6 +143,23 @@ def title_of(name: str, message: str) -> str:
     return title.replace("a CUDA", f"an {word}" if word in _SPELT else f"a {word}").replace("CUDA", word)
 
 
+_DEVICE_ERROR = lazy_pattern(
+    r"\b(?:CUDA|HIP)(?: driver)? error: (?:an? )?"
+    r"(?P<what>[^\s`(][^\n`(]{0,79}?)(?:(?: was)? encountered\b| when calling\b|\.? *(?:\n|$))"
+)
+
+
+def detail_of(message: str) -> str:
+    """Return which error of the device a message names; "" without one.
+
+    Example:
+        >>> detail_of("torch.AcceleratorError: CUDA error: misaligned address")
+        'misaligned address'
+    """
+    match = _DEVICE_ERROR.search(message)
+    return "" if match is None else match["what"]
+
+
 @cache
 def _texts() -> list[tuple[Kind, str, re.Pattern[str], bool]]:
     return [

@@ -18,6 +18,9 @@ _RANK_LABEL = lazy_pattern(r"\[rank(?P<rank>\d+)\]:|\[[0-9]+,(?P<mpi>\d+)\]<")
 _SPACED = lazy_pattern(r"\[rank\d+\]:$")
 """PyTorch's label before the lines of an exception, with a space between them."""
 
+_OWN_LABEL = lazy_pattern(r"\[rank(?P<rank>\d+)\]: ?\[[EFW]\d{3,4} \d\d:")
+"""The label that PyTorch's logger puts before its own lines: the rank in the job, whatever group the message is of."""
+
 _LOCAL_LABEL = lazy_pattern(r"\[default(?P<local>\d+)\]:")
 _TASK = lazy_pattern(r"(?:^|[\]:] ?) *(?P<task>\d{1,6}): ")
 _RANK = lazy_pattern(
@@ -112,6 +115,19 @@ def _printed_rank(text: str) -> tuple[int, str] | None:
         return int(match["tp"]), "printed"
     found = {int(next(filter(None, match.groups()))) for match in _RANK.finditer(text)}
     return (found.pop(), "printed") if len(found) == 1 else None
+
+
+def rank_of_logger(labels: str, text: str) -> int | None:
+    """Return the rank that PyTorch's logger states for a line of its own.
+
+    `[Rank 1]` in the message may be the rank in a process group.
+
+    Example:
+        >>> rank_of_logger("[rank9]:", "[E416 13:21:26.967375581 ProcessGroupNCCL.cpp:616] [Rank 1] Watchdog caught")
+        9
+    """
+    match = _OWN_LABEL.search(labels + text[:9])
+    return None if match is None else int(match["rank"])
 
 
 def tasks_of(text: str) -> list[int]:

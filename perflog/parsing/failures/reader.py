@@ -46,7 +46,7 @@ from perflog.parsing.failures.kinds import (
     undone_by,
 )
 from perflog.parsing.failures.log_starts import LogStarts
-from perflog.parsing.failures.origins import Origin, origin_of, split_labels
+from perflog.parsing.failures.origins import Origin, origin_of, rank_of_logger, split_labels
 from perflog.parsing.failures.stalled_ranks import StalledRanks
 from perflog.parsing.match.line_stamps import StampReader
 from perflog.parsing.match.prefilter import held_literals
@@ -316,12 +316,14 @@ class FailureReader:
 
     def _failure(self, position: int, labels: str, text: str, found: Report) -> Failure:
         """Return the failure that a line reports without a traceback."""
-        message = found.values.get("message") or text[message_start(text, found.start) :]
-        origin = origin_of(labels, text, found.start)
+        values, origin = found.values, origin_of(labels, text, found.start)
+        rank = rank_of_logger(labels, text)
+        if rank is not None and values.get("rank", str(rank)) != str(rank):  # the message names the rank in a group
+            values = {name: value for name, value in values.items() if name != "rank"}
+            origin.rank, origin.rank_by = rank, "label"
+        message = values.get("message") or text[message_start(text, found.start) :]
         traced = not found.anchored  # a line like an exception may be one that a program caught
-        return Failure(
-            position, position >> PART_BITS, found.kind, message[:MESSAGE], found.values, origin, labels, traced
-        )
+        return Failure(position, position >> PART_BITS, found.kind, message[:MESSAGE], values, origin, labels, traced)
 
     # --- messages of several lines--------------------------------------------------------------------------------
 

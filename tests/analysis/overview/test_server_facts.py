@@ -309,5 +309,6 @@ def test_a_server_that_is_started_again(tmp_path: Path) -> None:
     (tmp_path / "server.log").write_text(START + readings * 9 + failure + START + readings * 9)
     log = perflog.read(tmp_path / "server.log")
     assert len(log.run_keys) == 2
-    assert perflog.overview(log).outcome == ["#1: Attempt 1 of 2 ended by a CUDA error, line 12"]
-    assert perflog.diagnose(log).verdict == "The job recovered and went on; an attempt ended by a CUDA error, line 12"
+    ended = "ended by a CUDA error (illegal memory access), line 12"
+    assert perflog.overview(log).outcome == [f"#1: Attempt 1 of 2 {ended}"]
+    assert perflog.diagnose(log).verdict == f"The job recovered and went on; an attempt {ended}"

@@ -623,6 +623,20 @@ def test_the_rank_that_a_barrier_names_is_accused(tmp_path: Path) -> None:
     assert [each["rank"] for each in culprits(read(tmp_path, text + "\n"))] == [5]
 
 
+OF_A_GROUP = (
+    "(Actor pid=7, ip=10.0.0.{node}) [rank{rank}]:[E416 13:21:26.967375581 ProcessGroupNCCL.cpp:616] [Rank {of_group}] "
+    "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=87, OpType=BROADCAST, NumelIn=8, NumelOut=8, "
+    "Timeout(ms)=600000) ran for 600089 milliseconds before timing out.\n"
+)
+
+
+def test_the_label_of_a_logger_is_the_rank_and_that_of_the_message_may_be_of_a_group(tmp_path: Path) -> None:
+    text = OF_A_GROUP.format(node=1, rank=9, of_group=1) + OF_A_GROUP.format(node=2, rank=12, of_group=0)
+    log = read(tmp_path, text)
+    assert log.table("failures")[["rank", "rank_by"]].values.tolist() == [[9, "label"], [12, "label"]]
+    assert perflog.diagnose(log).verdict == "Ended by a collective that timed out (BROADCAST after 600.1 s), line 1"
+
+
 def test_an_address_of_any_node_names_none(tmp_path: Path) -> None:
     text = "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n\tip: {}\n"
     found = [culprits(read(tmp_path, text.format(ip), f"{ip}.log")) for ip in ("0.0.0.0", "10.0.0.7")]
