@@ -35,7 +35,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from itertools import zip_longest
 
@@ -132,6 +132,11 @@ def fits_double(text: str | bytes) -> bool:
 def escape(text: str) -> str:
     """Return a literal as a pattern over UTF-8 bytes that means the same to RE2 and to `re`."""
     return "".join([_PATTERN_OF_BYTE[byte] for byte in text.encode("utf-8", "surrogateescape")])
+
+
+def literal(text: str) -> str:
+    """Return a string as the literal of a template, its braces doubled."""
+    return text.replace("{", "{{").replace("}", "}}")
 
 
 def unnamed(pattern: str) -> str:
@@ -364,14 +369,14 @@ class Template:
     def names(self) -> tuple[str, ...]:
         return tuple(f.name for f in self.fields if not f.is_dropped)
 
+    def with_fields(self, fields: Iterable[str]) -> str:
+        """Return the template string with other strings for its fields, in their order."""
+        literals = list(map(literal, self.literals))
+        return literals[0] + "".join(map("".join, zip(fields, literals[1:], strict=True)))
+
     def renamed(self, names: Mapping[str, str]) -> Template:
         """Return the template with other names for some fields. It reads the same lines."""
-
-        def piece(match: re.Match[str]) -> str:
-            name, *spec = (match[1] or "").partition(":")
-            return f"{{{names[name]}{''.join(spec)}}}" if name in names else match[0]
-
-        return Template(_PIECE.sub(piece, self.text))
+        return Template(self.with_fields(f"{{{names.get(f.name, f.name)}:{f.spec}}}" for f in self.fields))
 
     @property
     def is_bare(self) -> bool:

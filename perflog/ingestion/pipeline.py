@@ -26,10 +26,8 @@ from perflog.ingestion.ended_runs import EndedRuns, lines_table, runs_table
 from perflog.ingestion.forked_scanner import scanned_in_fork
 from perflog.ingestion.late_formats import LateFormats, may_read
 from perflog.ingestion.unrecognised import no_rows, nothing_recognised
-from perflog.parsing.assemble.assembler import Assembler, RereadRequired
-from perflog.parsing.assemble.ranks.rank_rules import RankDecisions
+from perflog.parsing.assemble.assembler import Assembler, Decisions, RereadRequired
 from perflog.parsing.assemble.runs.run_state import RunSettings, RunState
-from perflog.parsing.assemble.steps.time_roles import Key
 from perflog.parsing.input.chunks import CHUNK, Chunk, join_chunks
 from perflog.parsing.input.growing_source import GrowingSource
 from perflog.parsing.input.source import JoinedSource, Source
@@ -95,27 +93,18 @@ def ingest(  # noqa: PLR0913 (the options of one call, each documented below)
     candidates = _candidates(source) if formats is None else []
     head = source.head()
     detection = detect(head, [*common, *(formats if formats is not None else candidates)])
-    decided: RankDecisions = {}
-    separate: dict[int, bool] = {}
-    windows: dict[int, int] = {}
-    local: dict[int, int] = {}
-    times: dict[Key, str] = {}
+    decisions = Decisions()
     file = os.path.basename(source.name)
     while True:
         assembler = partial(
-            Assembler, decided, separate=separate, windows=windows, processes=local, times=times,
-            files=(file,), waits_for_libraries=not isinstance(source, GrowingSource),
+            Assembler, decisions, files=(file,), waits_for_libraries=not isinstance(source, GrowingSource),
             is_by_rank=isinstance(source, JoinedSource) and source.is_by_rank,
         )  # fmt: skip
         reading = _Reading(source, sink(), formats, detection, label, assembler, processes, observer, guessed)
         try:
             return reading.run(threads, chunk, progress)
         except RereadRequired as change:  # each time more ranks are decided
-            decided |= change.decided
-            separate |= change.separate
-            windows |= change.windows
-            local |= change.processes
-            times |= change.times
+            decisions |= change.decisions
 
 
 def _candidates(source: Source) -> list[Format]:

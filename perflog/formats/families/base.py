@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from typing import TypeVar
 
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from perflog.formats.model import MIN_LETTERS, Line
 from perflog.formats.openings import ENOUGH_OF_HEAD, Opening, opening_of
-from perflog.formats.template import DECLARED_DROPPED, GROUPED, UNNAMED, Field, Template, unnamed
+from perflog.formats.template import DECLARED_DROPPED, GROUPED, UNNAMED, Field, Template, literal, unnamed
 from perflog.formats.vocabulary import PLACES, field_name, name_in_script
 from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.schema import PER_FIELD, TableColumn, column_for
@@ -41,9 +41,9 @@ def glob(pattern: str) -> Callable[[str], re.Match[str] | None]:
     return re.compile(".*".join(re.escape(x) for x in pattern.split("*")), re.DOTALL).fullmatch
 
 
-def literal(text: str) -> str:
-    """Return a string as the literal of a template, its braces doubled."""
-    return text.replace("{", "{{").replace("}", "}}")
+def counted(name: str, digits: str) -> str:
+    """Return the field of a whole number that is printed so: `007` keeps its zeros."""
+    return f"{{{name}:{f'0{len(digits)}' if digits.startswith('0') and len(digits) > 1 else ''}d}}"
 
 
 def gap_text(gap: str) -> str:
@@ -208,16 +208,15 @@ class ValueForm(Struct, frozen=True, eq=False):
 
     def template_text(self, names: FieldNames, key: str, dropped: str = UNNAMED) -> str:
         """Return the template string of the value after this key. `dropped` is the name of its dropped fields."""
-        text = literal(self.template.literals[0])
-        for f, following in zip(self.template.fields, self.template.literals[1:], strict=True):
-            if KEY_FIELD in f.name:
-                before, _, after = f.name.partition(KEY_FIELD)
-                dot = "." if after.isdigit() else ""  # `*.0`: a template has no dots in names
-                name = names.from_key(f"{before}{key}{dot}{after}", f.numeric)
-            else:
-                name = names.declared(dropped if f.name == UNNAMED else f.name)
-            text += f"{{{name}:{f.spec}}}{literal(following)}"
-        return text
+
+        def name_of(f: Field) -> str:
+            if KEY_FIELD not in f.name:
+                return names.declared(dropped if f.name == UNNAMED else f.name)
+            before, _, after = f.name.partition(KEY_FIELD)
+            dot = "." if after.isdigit() else ""  # `*.0`: a template has no dots in names
+            return names.from_key(f"{before}{key}{dot}{after}", f.numeric)
+
+        return self.template.with_fields(f"{{{name_of(f)}:{f.spec}}}" for f in self.template.fields)
 
 
 class FamilyShape(Struct, frozen=True, eq=False, dict=True):
@@ -332,9 +331,21 @@ class FamilyShape(Struct, frozen=True, eq=False, dict=True):
 
 
 class ShapedFamily(Struct, frozen=True, eq=False, kw_only=True):
-    """A family that proves its format unless it says that it proves none. `shape`: what all its lines share."""
+    """A family of which all lines share some parts. It proves its format unless it says that it proves none.
 
+    Attributes:
+        text: The declaration, for display.
+        shape: What all lines of the family have in common.
+    """
+
+    name: str
+    text: str
+    samples: tuple[str, ...]
     shape: FamilyShape
+
+    @property
+    def openings(self) -> Sequence[Opening]:
+        return ()
 
     @property
     def proves_format(self) -> bool:

@@ -7,9 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from perflog.formats.families.base import literal
 from perflog.formats.families.name_units import name_and_unit, split_unit
-from perflog.formats.template import Field, Template
+from perflog.formats.template import Field, Template, literal
 from perflog.formats.vocabulary import COUNTERS, PLACES, field_name, field_of, plain_name
 from perflog.lazy_patterns import lazy_pattern
 from perflog.units import MAGNITUDES, UNITS, Unit, base_of, unit_of
@@ -131,7 +130,4 @@ def _names_with_units(header: str, count: int) -> list[str]:
 
 def with_fields(form: Template, names: Collection[str], dropped: str) -> str:
     """Return the template string of a form in which all other fields have the name of a dropped field."""
-    text = literal(form.literals[0])
-    for f, following in zip(form.fields, form.literals[1:], strict=True):
-        text += f"{{{f.name if f.name in names else dropped}:{f.spec}}}{literal(following)}"
-    return text
+    return form.with_fields(f"{{{f.name if f.name in names else dropped}:{f.spec}}}" for f in form.fields)

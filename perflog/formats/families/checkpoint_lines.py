@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from perflog.formats.families.base import FamilyShape, literal, spec_of, template_of
+from perflog.formats.families.base import FamilyShape, spec_of, template_of
 from perflog.formats.model import Line
 from perflog.formats.surroundings import PREFIX, prefix_ends
-from perflog.formats.template import fits_64
+from perflog.formats.template import fits_64, literal
 from perflog.lazy_patterns import lazy_pattern
 from perflog.units import UNITS, Unit, unit_of
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from perflog.formats.durations import PARTS
-from perflog.formats.families.base import literal, spec_of
+from perflog.formats.families.base import counted, spec_of
 from perflog.formats.families.step_headings import EPOCH, STEP
 from perflog.formats.surroundings import PREFIX
-from perflog.formats.template import fits_64
+from perflog.formats.template import fits_64, literal
 from perflog.lazy_patterns import lazy_pattern
 from perflog.units import STEP_NAMES, UNITS, Unit, unit_of
 
@@ -68,15 +68,11 @@ def ended_parts(text: str, what: str) -> tuple[str, str, str, Mapping[str, Unit]
         return trained["before"], f"{literal(trained['words'])}{value}{literal(trained['end'])}", "", units
     if match is None or not fits_64(match["number"]):
         return None
-    number = match["number"]
     name = "elapsed" if "elapsed" in match["between"].lower() else _TIME_OF[what]
-    spec = f"0{len(number)}d" if number.startswith("0") and len(number) > 1 else "d"
     total = f"{literal(match['of'])}{{__:d}}" if match["of"] else ""
     value, units = _value_of(match["time"], name)
-    shape = (
-        f"{literal(match['words'])}{{{what}:{spec}}}{total}{literal(match['between'])}{value}{literal(match['end'])}"
-    )
-    shape += f"{{_:b}}{match['remark']}{{_:s}}" if match["remark"] else ""
+    shape = f"{literal(match['words'])}{counted(what, match['number'])}{total}{literal(match['between'])}{value}"
+    shape += f"{literal(match['end'])}" + f"{{_:b}}{match['remark']}{{_:s}}" if match["remark"] else ""
     return match["before"], shape, "", units
 
 

@@ -14,7 +14,7 @@ from functools import cached_property
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from perflog.formats.families.base import literal, look_up
+from perflog.formats.families.base import look_up
 from perflog.formats.families.cell_cutting import (
     BOX_BARS,
     DELIMITERS,
@@ -47,7 +47,7 @@ from perflog.formats.figures import figure_spans
 from perflog.formats.model import Cells, Line
 from perflog.formats.openings import Opening
 from perflog.formats.surroundings import prefix_ends
-from perflog.formats.template import DECLARED_DROPPED, UNNAMED, Field, Template, Value, escape, unnamed
+from perflog.formats.template import DECLARED_DROPPED, UNNAMED, Field, Template, Value, escape, literal, unnamed
 from perflog.formats.vocabulary import PLACES, field_name, quantities_of
 from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.schema import column_for

@@ -14,19 +14,17 @@ from functools import cached_property
 from itertools import compress, product
 from typing import NamedTuple
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from perflog.formats import object_shapes
 from perflog.formats.durations import is_duration, names_duration
 from perflog.formats.families.base import (
     IS_NUMBER,
-    FamilyShape,
     FieldNames,
+    ShapedFamily,
     column_of_number,
     fits,
     glob,
-    literal,
     look_up,
     spec_of,
     template_of,
@@ -36,7 +34,17 @@ from perflog.formats.families.step_parts import with_parts
 from perflog.formats.model import Line
 from perflog.formats.object_shapes import ObjectShape
 from perflog.formats.openings import Opening
-from perflog.formats.template import DECLARED_DROPPED, LIST, NUMERIC, UNNAMED, Template, escape, fits_64, unnamed
+from perflog.formats.template import (
+    DECLARED_DROPPED,
+    LIST,
+    NUMERIC,
+    UNNAMED,
+    Template,
+    escape,
+    fits_64,
+    literal,
+    unnamed,
+)
 from perflog.formats.vocabulary import OBJECTS_OF_SETTINGS, PLACES, plain_name
 from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.schema import TableColumn
@@ -259,12 +267,10 @@ class _ObjectNames(FieldNames):
         return name
 
 
-class JsonFamily(Struct, frozen=True, eq=False, dict=True):
+class JsonFamily(ShapedFamily, frozen=True, eq=False, dict=True, kw_only=True):
     """A `[[json]]` entry of a format file.
 
     Attributes:
-        text: The declaration, for display.
-        shape: What all lines of the family have in common.
         keys: By path or glob, the name of the field; `*` names the field after what `*` in the glob matches.
         when: The paths that a line must have, each with a glob of its value; `a|b` means either of two paths.
         lacks: Paths that a line does not have.
@@ -275,10 +281,6 @@ class JsonFamily(Struct, frozen=True, eq=False, dict=True):
             unit. A field takes the first of several keys; a column with a unit takes only keys with a unit.
     """
 
-    name: str
-    text: str
-    samples: tuple[str, ...]
-    shape: FamilyShape
     keys: Mapping[str, str]
     when: Mapping[str, str]
     distinguishing: frozenset[str]

@@ -22,11 +22,10 @@ from perflog.formats.durations import names_duration
 from perflog.formats.families.base import (
     IS_NUMBER,
     KEY_FIELD,
-    FamilyShape,
     FieldNames,
+    ShapedFamily,
     ValueForm,
     glob,
-    literal,
     look_up,
     spec_of,
     template_of,
@@ -36,7 +35,7 @@ from perflog.formats.families.missing_values import NO_VALUE, pattern_with_gaps,
 from perflog.formats.families.step_parts import with_parts
 from perflog.formats.model import Line
 from perflog.formats.openings import Opening
-from perflog.formats.template import NUMBER, UNNAMED, Template, escape, unnamed
+from perflog.formats.template import NUMBER, UNNAMED, Template, escape, literal, unnamed
 from perflog.formats.tokens import GAPPED
 from perflog.formats.vocabulary import field_name
 from perflog.lazy_patterns import lazy_pattern
@@ -261,20 +260,15 @@ class NestedForm(ValueForm, frozen=True, eq=False):
             return None
 
     def template_text(self, names: FieldNames, key: str, dropped: str = UNNAMED) -> str:  # noqa: ARG002  # in the template
-        leaves = iter(self.leaves)
-        text = literal(self.template.literals[0])
-        for f, following in zip(self.template.fields, self.template.literals[1:], strict=True):
-            name = f.name if f.is_dropped else names.from_path(f"{key}{next(leaves)}")
-            text += f"{{{name}:{f.spec}}}{literal(following)}"
-        return text
+        leaves, fields = iter(self.leaves), self.template.fields
+        paths = (f.name if f.is_dropped else names.from_path(f"{key}{next(leaves)}") for f in fields)
+        return self.template.with_fields(f"{{{name}:{f.spec}}}" for name, f in zip(paths, fields, strict=True))
 
 
-class KeyValueFamily(Struct, frozen=True, eq=False, dict=True):
+class KeyValueFamily(ShapedFamily, frozen=True, eq=False, dict=True, kw_only=True):
     """A `[[pairs]]` entry of a format file.
 
     Attributes:
-        text: The declaration, for display.
-        shape: What all lines of the family have in common.
         syntax: The literals around keys and values.
         keys: By key or glob, the ways to print its value; the first that fits decides.
         needs: For each key that a line must have, its alternatives; `*` in them matches any string.
@@ -282,10 +276,6 @@ class KeyValueFamily(Struct, frozen=True, eq=False, dict=True):
         phases: The entries of `keys` with numbers that are times of phases.
     """
 
-    name: str
-    text: str
-    samples: tuple[str, ...]
-    shape: FamilyShape
     syntax: PairSyntax
     keys: Mapping[str, tuple[ValueForm, ...]]
     needs: tuple[tuple[str, ...], ...] = ()

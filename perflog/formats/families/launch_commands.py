@@ -16,10 +16,10 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from perflog.formats.expressions import Expression
-from perflog.formats.families.base import FamilyShape, UniqueNames, literal, spec_of, template_of
+from perflog.formats.families.base import FamilyShape, UniqueNames, spec_of, template_of
 from perflog.formats.model import Line
 from perflog.formats.surroundings import PREFIX, prefix_ends
-from perflog.formats.template import DECLARED_DROPPED, fits_64
+from perflog.formats.template import DECLARED_DROPPED, fits_64, literal
 from perflog.formats.vocabulary import field_name
 from perflog.lazy_patterns import lazy_pattern
 

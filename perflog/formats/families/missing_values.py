@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from perflog.formats.families.base import literal
 from perflog.formats.template import Template, escape
 from perflog.formats.vocabulary import PLACES
 
@@ -51,8 +50,6 @@ def without_missing(template: Template, raw: bytes) -> tuple[Template, int] | No
     words = {int(name[1:]): word.decode() for name, word in match.groupdict().items() if word} if match else {}
     if match is None or not words or len(words) == sum(field.numeric for field in template.fields):
         return None
-    text = literal(template.literals[0])
-    for k, (field, following) in enumerate(zip(template.fields, template.literals[1:], strict=True)):
-        value = f"{{_:b}}{words[k]}" if k in words else f"{{{field.name}:{field.spec}}}"
-        text += value + literal(following)
-    return Template(text), match.end()
+    fields = enumerate(template.fields)
+    texts = (f"{{_:b}}{words[k]}" if k in words else f"{{{field.name}:{field.spec}}}" for k, field in fields)
+    return Template(template.with_fields(texts)), match.end()

@@ -5,9 +5,9 @@ Nothing else is on such a line. The lines below it, up to the next heading, are 
 
 from __future__ import annotations
 
-from perflog.formats.families.base import literal
+from perflog.formats.families.base import counted
 from perflog.formats.surroundings import LOGGER_PREFIX
-from perflog.formats.template import fits_64
+from perflog.formats.template import fits_64, literal
 from perflog.lazy_patterns import lazy_pattern
 from perflog.units import STEP_NAMES
 
@@ -39,7 +39,5 @@ def heading_text(text: str, what: str = STEP) -> str | None:
     match = _PARTS[what].fullmatch(text)
     if match is None or not fits_64(match["number"]):
         return None
-    number = match["number"]
-    spec = f"0{len(number)}d" if number.startswith("0") and len(number) > 1 else "d"
     total = f"{literal(match['of'])}{{{EPOCHS if what == EPOCH else '__'}:d}}" if match["of"] else ""
-    return f"{literal(match['before'])}{{{what}:{spec}}}{total}{literal(match['after'])}"
+    return f"{literal(match['before'])}{counted(what, match['number'])}{total}{literal(match['after'])}"

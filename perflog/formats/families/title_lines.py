@@ -5,11 +5,10 @@ A title names the case that the lines below it measure. `metrics.case_titles` ta
 
 from __future__ import annotations
 
-from perflog.formats.families.base import literal
 from perflog.formats.families.measured_lines import UNIT
 from perflog.formats.figures import figure_spans
 from perflog.formats.surroundings import LOGGER_PREFIX
-from perflog.formats.template import Template
+from perflog.formats.template import Template, literal
 from perflog.formats.vocabulary import MOMENTS
 from perflog.lazy_patterns import lazy_pattern
 from perflog.units import UNITS, unit_of

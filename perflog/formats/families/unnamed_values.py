@@ -5,9 +5,9 @@ Only the program's source says what the number is. It is stored as `unnamed`, in
 
 from __future__ import annotations
 
-from perflog.formats.families.base import literal, spec_of
+from perflog.formats.families.base import counted, gap_text, spec_of
 from perflog.formats.surroundings import PREFIX
-from perflog.formats.template import fits_64
+from perflog.formats.template import fits_64, literal
 from perflog.lazy_patterns import lazy_pattern
 from perflog.units import STEP_NAMES
 
@@ -30,8 +30,6 @@ def parts_of(text: str) -> tuple[str, str, str] | None:
     match = _PARTS.fullmatch(text)
     if match is None or not fits_64(match["step"]):
         return None
-    step = f"0{len(match['step'])}d" if match["step"].startswith("0") and len(match["step"]) > 1 else "d"
     total = "/{__:d}" if match["steps"] else ""
-    gap = " " if match["gap"] == " " else "{_:b}"
-    head = f"{literal(match['word'])}{{step:{step}}}{total}{literal(match['mark'])}{gap}"
-    return match["before"], f"{head}{{unnamed:{spec_of(match['number'])}}}", match["after"]
+    head = f"{literal(match['word'])}{counted('step', match['step'])}{total}{literal(match['mark'])}"
+    return match["before"], f"{head}{gap_text(match['gap'])}{{unnamed:{spec_of(match['number'])}}}", match["after"]

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from msgspec.structs import replace
 
 from perflog.formats.families.base import FamilyShape, ShapedFamily, template_of
 from perflog.formats.families.step_headings import EPOCHS
 from perflog.formats.model import Line
-from perflog.formats.openings import Opening
 from perflog.formats.surroundings import end_of_logger_prefix
+
+LineReader = Callable[[FamilyShape, str], Line | None]
+"""Returns the Line that reads a string of a family with this shape; None for another string."""
 
 
 class WholeLineFamily(ShapedFamily, frozen=True, eq=False, kw_only=True):
-    """A `[[checkpoints]]` or `[[commands]]` entry, or a `[[meters]]` entry with `headings` or `titles`.
+    """A `[[checkpoints]]` or `[[commands]]` entry, or a `[[meters]]` entry with `headings`, `titles` or `worked`."""
 
-    Attributes:
-        text: The declaration, for display.
-        read: Returns the Line that reads a string; None for another string.
-    """
-
-    name: str
-    text: str
-    samples: tuple[str, ...]
     pattern: str
-    read: Callable[[FamilyShape, str], Line | None]
-    openings: Sequence[Opening] = ()
+    read: LineReader
 
     def lines(self, text: str) -> tuple[Line, ...]:
         line = self.read(self.shape, text)

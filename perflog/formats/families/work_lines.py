@@ -9,11 +9,11 @@ from __future__ import annotations
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from perflog.formats.families.base import FamilyShape, FieldNames, gap_text, literal, spec_of, template_of
+from perflog.formats.families.base import FamilyShape, FieldNames, gap_text, spec_of, template_of
 from perflog.formats.model import Line
 from perflog.formats.number_units import NumberUnit, unit_of_number
 from perflog.formats.surroundings import PREFIX, end_of_logger_prefix, prefix_ends
-from perflog.formats.template import UNNAMED
+from perflog.formats.template import UNNAMED, literal
 from perflog.formats.token_line import TokenLine
 from perflog.formats.tokens import NAME, NUMBER, tokens
 from perflog.formats.vocabulary import SENTENCE_WORDS

@@ -13,7 +13,7 @@ from perflog.formats.families.base import FamilyShape, ValueForm
 from perflog.formats.families.json_lines import JsonFamily
 from perflog.formats.families.key_value import KeyValueFamily, PairSyntax
 from perflog.formats.families.meters import MeterFamily
-from perflog.formats.families.whole_lines import WholeLineFamily, line_alone
+from perflog.formats.families.whole_lines import LineReader, WholeLineFamily, line_alone
 from perflog.formats.loader.header_tables import table
 from perflog.formats.loader.lines import (
     check,
@@ -111,21 +111,8 @@ def _meters(entry: Entry, scopes: tuple[str, ...]) -> Family:
     needs = tuple(_alternatives(with_names(entry, text)) for text in entry.texts("needs"))
     name, samples = shape.line.name, entry.texts("sample", required=True)
     text = f"{shape.begins} … {'  '.join(entry.texts('needs'))}"
-    if entry.get("titles", bool, False):
-        read = partial(line_alone, form=title_lines.title_text)
-        pattern = title_lines.PATTERN
-        return WholeLineFamily(name=name, text=text, samples=samples, shape=shape, pattern=pattern, read=read)
-    if entry.get("headings", bool, False):
-        what = step_headings.EPOCH if shape.line.opens == step_headings.EPOCH else step_headings.STEP
-        read = partial(line_alone, form=partial(step_headings.heading_text, what=what))
-        pattern = step_headings.PATTERNS[what]
-        return WholeLineFamily(name=name, text=text, samples=samples, shape=shape, pattern=pattern, read=read)
-    if worked := entry.get("worked", str, ""):
-        if worked not in work_lines.PATTERNS:
-            raise entry.error(
-                f"`{worked}` is no kind of line", "worked", f"write one of {', '.join(work_lines.PATTERNS)}"
-            )
-        read, pattern = partial(work_lines.work_line, kind=worked), work_lines.PATTERNS[worked]
+    if (whole := _read_as_a_whole(entry, shape)) is not None:
+        pattern, read = whole
         return WholeLineFamily(name=name, text=text, samples=samples, shape=shape, pattern=pattern, read=read)
     measures, unnamed = entry.get("measures", bool, False), entry.get("unnamed", bool, False)
     ended, counted = entry.get("ended", bool, False), entry.get("counted", bool, False)
@@ -145,6 +132,19 @@ def _meters(entry: Entry, scopes: tuple[str, ...]) -> Family:
         pairs=entry.get("pairs", bool, False) or counted,
         counted=counted,
     )
+
+
+def _read_as_a_whole(entry: Entry, shape: FamilyShape) -> tuple[str, LineReader] | None:
+    """Load the pattern of titles, headings and lines of work, and what reads them; None for other lines."""
+    if entry.get("titles", bool, False):
+        return title_lines.PATTERN, partial(line_alone, form=title_lines.title_text)
+    if entry.get("headings", bool, False):
+        what = step_headings.EPOCH if shape.line.opens == step_headings.EPOCH else step_headings.STEP
+        form = partial(step_headings.heading_text, what=what)
+        return step_headings.PATTERNS[what], partial(line_alone, form=form)
+    worked = entry.get("worked", str)
+    entry.refuse_unknown("worked", (worked,), work_lines.PATTERNS, "`{}` is no kind of line")
+    return (work_lines.PATTERNS[worked], partial(work_lines.work_line, kind=worked)) if worked else None
 
 
 def _alternatives(text: str) -> tuple[str, ...]:
@@ -238,32 +238,33 @@ def _units(entry: Entry, names: Collection[str]) -> dict[str, Unit]:
     return {**known_units(entry), **{name: UNITS[unit] for name, unit in units.items()}}
 
 
-def _checkpoints(entry: Entry, scopes: tuple[str, ...]) -> Family:
-    """Load a `[[checkpoints]]` entry."""
-    return WholeLineFamily(
-        name=entry.get("name", str, required=True),
-        text="Saving checkpoint …, Loaded checkpoint …, Resuming from step …",
-        samples=entry.texts("sample", required=True),
-        shape=_shape(entry, scopes, [Field("step", "d", ""), Field("duration", "f", ""), Field("name", "S", "")]),
-        pattern=checkpoint_lines.PATTERN,
-        read=checkpoint_lines.checkpoint_line,
-    )
-
-
-def _commands(entry: Entry, scopes: tuple[str, ...]) -> Family:
-    """Load a `[[commands]]` entry."""
-    return WholeLineFamily(
-        name=entry.get("name", str, required=True),
-        text="torchrun --nproc_per_node …, srun -n …",
-        samples=entry.texts("sample", required=True),
-        shape=_shape(entry, scopes, []),
-        pattern=launch_commands.PATTERN,
-        read=launch_commands.command_line,
-    )
+def _whole_line(
+    entry: Entry, scopes: tuple[str, ...], fields: Iterable[Field], text: str, pattern: str, read: LineReader
+) -> Family:
+    """Load an entry of lines that are read as a whole. `fields`: those that they may have."""
+    name, samples = entry.get("name", str, required=True), entry.texts("sample", required=True)
+    shape = _shape(entry, scopes, fields)
+    return WholeLineFamily(name=name, text=text, samples=samples, shape=shape, pattern=pattern, read=read)
 
 
 LOADERS: dict[str, Loader] = {
-    "pairs": _key_value, "json": _json, "table": table, "meters": _meters, "checkpoints": _checkpoints,
-    "commands": _commands,
-}  # fmt: skip
+    "pairs": _key_value,
+    "json": _json,
+    "table": table,
+    "meters": _meters,
+    "checkpoints": partial(
+        _whole_line,
+        fields=(Field("step", "d", ""), Field("duration", "f", ""), Field("name", "S", "")),
+        text="Saving checkpoint …, Loaded checkpoint …, Resuming from step …",
+        pattern=checkpoint_lines.PATTERN,
+        read=checkpoint_lines.checkpoint_line,
+    ),
+    "commands": partial(
+        _whole_line,
+        fields=(),
+        text="torchrun --nproc_per_node …, srun -n …",
+        pattern=launch_commands.PATTERN,
+        read=launch_commands.command_line,
+    ),
+}
 """The function that loads a family, by kind of entry. A new kind of family is registered here."""

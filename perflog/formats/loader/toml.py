@@ -12,8 +12,7 @@ import tomli
 
 from perflog.errors import FormatError, did_you_mean
 from perflog.formats.expressions import Expression
-from perflog.formats.families.base import literal
-from perflog.formats.template import Template
+from perflog.formats.template import Template, literal
 
 _KEYS = {
     "": {

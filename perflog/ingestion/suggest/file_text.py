@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 
-from perflog.formats.families.base import literal
+from perflog.formats.template import literal
 from perflog.formats.tokens import OPAQUE
 from perflog.grouping import grouped
 from perflog.ingestion.suggest.headed_tables import TableDraft

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from perflog.formats.durations import measures
-from perflog.formats.families.base import literal
+from perflog.formats.template import literal
 from perflog.formats.tokens import LIST, NAME, NUMBER, OPAQUE, UNIT, Token, split_digits
 from perflog.formats.vocabulary import COUNTER
 from perflog.ingestion.suggest import name_evidence, naming

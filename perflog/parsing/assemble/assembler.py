@@ -21,6 +21,8 @@ from functools import partial
 from itertools import groupby
 
 import pyarrow as pa
+from msgspec import Struct, field
+from msgspec.structs import astuple
 
 from perflog.formats.model import Format, Line
 from perflog.parsing.assemble.attributed_rows import AttributedRows, RecordRanks
@@ -52,40 +54,42 @@ from perflog.parsing.match.records import Batch, FormatLine, Records
 from perflog.tables.schema import STAMPED
 
 
-class RereadRequired(Exception):  # noqa: N818  # a turn of events, not an error
-    """A whole run contradicts what its first part showed: the log must be read again with these decisions.
+class Decisions(Struct):
+    """What only whole runs show, as an earlier reading of the log has settled it.
 
     Attributes:
-        decided: The ranks of keys, by run.
+        ranks: The ranks of keys, by run.
         separate: By run, whether each labelled rank closes its own steps.
         windows: By position of a line, how many steps it covers.
         processes: By run, what its local ranks mean.
         times: What times that lines print by name, and counts without a name, are.
     """
 
-    def __init__(
-        self,
-        decided: RankDecisions,
-        separate: dict[int, bool],
-        windows: dict[int, int],
-        processes: dict[int, int],
-        times: dict[Key, str],
-    ) -> None:
+    ranks: RankDecisions = field(default_factory=dict)
+    separate: dict[int, bool] = field(default_factory=dict)
+    windows: dict[int, int] = field(default_factory=dict)
+    processes: dict[int, int] = field(default_factory=dict)
+    times: dict[Key, str] = field(default_factory=dict)
+
+    def __or__(self, other: Decisions) -> Decisions:
+        """Return both; where they differ, the other ones."""
+        return Decisions(*(own | new for own, new in zip(astuple(self), astuple(other), strict=True)))
+
+
+class RereadRequired(Exception):  # noqa: N818  # a turn of events, not an error
+    """A whole run contradicts what its first part showed: the log must be read again with these decisions."""
+
+    def __init__(self, decisions: Decisions) -> None:
         super().__init__()
-        self.decided, self.separate, self.windows, self.processes = decided, separate, windows, processes
-        self.times = times
+        self.decisions = decisions
 
 
 class Assembler:
     """Assembles the batches of one log. Column `run` holds the number of the run: its id needs the hash of the log.
 
     Args:
-        decided: The ranks of keys that an earlier reading of the log has settled, by run.
-        guess: Whether each labelled rank closes its own steps, in runs that `separate` does not name.
-        separate: The same for single runs, as an earlier reading has settled it.
-        windows: How many steps the lines at these positions cover, as an earlier reading has settled it.
-        processes: What the local ranks of single runs mean, as an earlier reading has settled it.
-        times: What times by name and counts without a name are, as an earlier reading has settled it.
+        decisions: What an earlier reading of the log has settled.
+        guess: Whether each labelled rank closes its own steps, in runs of which nothing is settled.
         files: The names of the logs' files, without their folders: one, or several that are read together.
         logs: The positions at which these logs begin. Several are fed as one batch.
         waits_for_libraries: Whether steps wait for the figures that a library prints of them, to the end of their run.
@@ -93,37 +97,34 @@ class Assembler:
         is_by_rank: Whether the lines of each rank follow those of another rank, as in joined files.
     """
 
-    def __init__(  # noqa: PLR0913 (what is known of a log before it is read)
+    def __init__(
         self,
-        decided: RankDecisions | None = None,
+        decisions: Decisions | None = None,
         guess: bool = False,
-        separate: Mapping[int, bool] | None = None,
-        windows: Mapping[int, int] | None = None,
-        processes: Mapping[int, int] | None = None,
-        times: Mapping[Key, str] | None = None,
         files: Sequence[str] = ("",),
         logs: Sequence[int] = (0,),
         waits_for_libraries: bool = True,
         is_by_rank: bool = False,
     ) -> None:
+        settled = decisions or Decisions()
         self._files = files
         self.tracker = RunTracker(logs, is_by_rank)
         self._runs: list[RunState] = [self.tracker.first]  # runs that may still get rows, in log order
         # Settings that a process start prints for all its runs, by log and number of the start.
         self._process_settings: dict[tuple[int, int], RunSettings] = {}
         self._text_blocks = TextBlocks(logs)
-        self._streams = RankStreams(guess, dict(separate or {}))
+        self._streams = RankStreams(guess, settled.separate)
         self._pending = PendingRecords()
         self._next_group = 0
         self._scopes: dict[str, OpenScopes] = {}  # by format
-        self._local_ranks = LocalRanks(processes or {})
-        self._rank_rules = RankRules(dict(decided or {}))
+        self._local_ranks = LocalRanks(settled.processes)
+        self._rank_rules = RankRules(settled.ranks)
         self.settings = self.tracker.first.settings  # of the run that is being read
         self._step_partners = StepPartners()
         self._waits_for_libraries = waits_for_libraries
-        self._step_counter = StepCounter(windows or {})
-        self._time_roles = TimeRoles(times or {})
-        self._inner_counts = InnerCounts(times or {})
+        self._step_counter = StepCounter(settled.windows)
+        self._time_roles = TimeRoles(settled.times)
+        self._inner_counts = InnerCounts(settled.times)
         self._series = SeriesOfRuns()
         self._builder = TableBuilder(self._local_ranks.pods)
         self._stamps, self._printed_times = StampReader(), PrintedTimes()
@@ -177,11 +178,15 @@ class Assembler:
         if failures is not None:
             tables["failures"] = failures
             self.tracker.begin_at_failure(self._failures.last_line)
-        ranks, streams = self._rank_rules.corrections, self._streams.corrections
-        windows, processes = self._step_counter.corrections, self._local_ranks.corrections
-        times = self._time_roles.corrections | self._inner_counts.corrections
-        if ranks or streams or windows or processes or times:
-            raise RereadRequired(ranks, streams, windows, processes, times)
+        corrections = Decisions(
+            self._rank_rules.corrections,
+            self._streams.corrections,
+            self._step_counter.corrections,
+            self._local_ranks.corrections,
+            self._time_roles.corrections | self._inner_counts.corrections,
+        )
+        if any(astuple(corrections)):
+            raise RereadRequired(corrections)
         return _with_ends(tables, ended), ended
 
     def recent_failures(self) -> pa.Table | None:

@@ -96,6 +96,11 @@ class Records(Struct):
     def __len__(self) -> int:
         return len(self.positions)
 
+    @property
+    def known_labels(self) -> Ints:
+        """The label of each record, -1 for those without one."""
+        return np.full(len(self), -1, np.int64) if self.labels is None else self.labels
+
     def copy(self) -> Records:
         """Return a copy in memory of its own: the arrays of a batch are gone when the next batch is read."""
         columns = {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in self.columns.items()}
@@ -126,7 +131,7 @@ def join(parts: Sequence[Records]) -> Records:
         columns[name] = np.concatenate(arrays) if isinstance(arrays[0], np.ndarray) else pa.concat_arrays(arrays)
     labels = None
     if any(part.labels is not None for part in parts):
-        labels = np.concatenate([np.full(len(p), -1, np.int64) if p.labels is None else p.labels for p in parts])
+        labels = np.concatenate([part.known_labels for part in parts])
     stamps = None
     if any(part.stamps is not None for part in parts):
         stamps = Stamps.joined([Stamps.unknown(len(p)) if p.stamps is None else p.stamps for p in parts])

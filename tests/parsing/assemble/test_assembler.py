@@ -10,7 +10,7 @@ from support.format_files import given_file
 
 from perflog.formats.loader.format_file import load
 from perflog.formats.model import Format
-from perflog.parsing.assemble.assembler import Assembler, RereadRequired
+from perflog.parsing.assemble.assembler import Assembler, Decisions, RereadRequired
 from perflog.parsing.input.chunks import as_chunk
 from perflog.parsing.match.rank_labels import Labels
 from perflog.parsing.match.records import lines_of
@@ -143,7 +143,6 @@ def test_ranks_that_close_their_steps_alone_show_late_and_have_the_log_read_agai
     late = "".join(f"[rank{rank}]:step {step} took 250.0 ms\n" for step in (3, 4) for rank in (0, 1))
     with pytest.raises(RereadRequired) as raised:
         assembled(form, early, late, late)
-    assert raised.value.separate == {1: True}
-    assert raised.value.decided == {} and raised.value.windows == {} and raised.value.processes == {}
-    tables, _ = assembled(form, early, late, late, separate={1: True})
+    assert raised.value.decisions == Decisions(separate={1: True})
+    tables, _ = assembled(form, early, late, late, decisions=raised.value.decisions)
     assert sum(len(steps(part)) for part in tables) == 10

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from perflog.parsing.assemble.ranks.rank_streams import RankStreams, labels_of
+from perflog.parsing.assemble.ranks.rank_streams import RankStreams
 from perflog.parsing.assemble.runs.run_state import RunIndex, RunState
 from perflog.parsing.match.records import Records
 
@@ -21,11 +21,6 @@ def records(positions: list[int], labels: list[int] | None) -> Records:
 RUNS = RunIndex([run(1), run(2)])
 
 
-def test_records_without_labels_have_none() -> None:
-    assert labels_of(records([1, 2], None)).tolist() == [-1, -1]
-    assert labels_of(records([1, 2], [3, -1])).tolist() == [3, -1]
-
-
 def test_a_run_is_separate_as_known_else_as_guessed() -> None:
     streams = RankStreams(True, {2: False})
     assert [streams.separate(run(index)) for index in (1, 2)] == [True, False]
@@ -36,6 +31,7 @@ def test_the_stream_of_a_record_is_its_label_where_ranks_are_separate() -> None:
     stream_of = RankStreams(True, {2: False}).of(RUNS)
     assert stream_of is not None
     assert stream_of(records([100, 199, 200, 250], [0, 3, 1, 2])).tolist() == [0, 3, -1, -1]
+    assert stream_of(records([100, 200], None)).tolist() == [-1, -1]
     assert RankStreams(False, {}).of(RUNS) is None
 
 

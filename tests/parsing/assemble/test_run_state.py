@@ -22,6 +22,7 @@ from perflog.parsing.assemble.runs.run_state import (
     RunIndex,
     RunSettings,
     RunState,
+    ShapeCount,
     printed_settings,
 )
 from perflog.parsing.match.records import Records
@@ -124,14 +125,13 @@ def test_the_other_formats_of_a_run() -> None:
     assert state(record_lines={"program": 1}).joined_formats is None
 
 
-def test_lines_of_a_shape_are_counted_from_the_first() -> None:
-    run = RunState(1, 0, 1, 1)
-    new = run.count_lines("unread", "a 0", 2, 7 << PART_BITS)
-    assert new is not None and (new.count, new.first_line) == (2, 7)
-    assert run.count_lines("unread", "a 0", 3, 9 << PART_BITS) is None
-    assert (new.count, new.first_line) == (5, 7)
-    other = run.count_lines("read", "a 0", 1, 9 << PART_BITS)
-    assert other is not None and other.count == 1
+def test_a_shape_is_new_once_and_keeps_its_first_line() -> None:
+    run, new = RunState(1, 0, 1, 1), list[tuple[ShapeCount, int]]()
+    first = run.shape("unread", "a 0", 7 << PART_BITS, new)
+    assert run.shape("unread", "a 0", 9 << PART_BITS, new) is first
+    assert (first.count, first.first_line, new) == (0, 7, [(first, 7 << PART_BITS)])
+    assert run.shape("read", "a 0", 9 << PART_BITS, new) is not first
+    assert len(new) == 2
 
 
 def test_a_label_needs_all_its_settings() -> None:

@@ -40,7 +40,6 @@ from perflog.formats.families.step_parts import STEP_TIME, time_of_step, with_pa
 from perflog.formats.families.unnamed_values import PATTERN as UNNAMED_PATTERN
 from perflog.formats.families.unnamed_values import parts_of
 from perflog.formats.model import Line
-from perflog.formats.openings import Opening
 from perflog.formats.surroundings import end_of_logger_prefix, prefix_ends
 from perflog.formats.template import DECLARED_DROPPED, Template, unnamed
 from perflog.lazy_patterns import lazy_pattern
@@ -67,24 +66,16 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
     """A `[[meters]]` entry of a format file.
 
     Attributes:
-        text: The declaration, for display.
         needs: Names that a line must have, each with its alternatives; `*` matches any string.
         unnamed: Whether the lines have a step and a number that nothing names: see `unnamed_values`.
         pairs: Whether the lines consist of pairs alone.
         ended: Whether the lines say that a step or an epoch has ended, with its time: see `ended_lines`.
     """
 
-    name: str
-    text: str
-    samples: tuple[str, ...]
     needs: tuple[tuple[str, ...], ...] = ()
     unnamed: bool = False
     ended: bool = False
     pairs: bool = False
-
-    @property
-    def openings(self) -> Sequence[Opening]:
-        return ()
 
     @cached_property
     def pattern(self) -> str:

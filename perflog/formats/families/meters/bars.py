@@ -7,7 +7,7 @@ import re
 from msgspec import Struct
 
 from perflog.formats.bars import NAMED
-from perflog.formats.families.base import gap_text, literal, spec_of
+from perflog.formats.families.base import gap_text, spec_of
 from perflog.formats.families.meters.names import (
     ANY_BAR,
     BAR,
@@ -20,6 +20,7 @@ from perflog.formats.families.meters.names import (
 )
 from perflog.formats.model import BarFields
 from perflog.formats.number_units import SCALES
+from perflog.formats.template import literal
 from perflog.formats.vocabulary import EVALUATIONS, TRAINING, plain_name
 from perflog.lazy_patterns import lazy_pattern
 from perflog.units import STEP_WORDS, UNITS, Unit, unit_of

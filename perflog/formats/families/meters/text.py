@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from perflog.formats.durations import measures
-from perflog.formats.families.base import gap_text, literal, spec_of
+from perflog.formats.families.base import gap_text, spec_of
 from perflog.formats.families.meters import line_words, measured_words
 from perflog.formats.families.meters.bars import PATTERN as BAR_PATTERN
 from perflog.formats.families.meters.bars import BarText
@@ -18,7 +18,7 @@ from perflog.formats.families.meters.names import COUNTER_WORDS, INTEGER, TOTAL,
 from perflog.formats.families.missing_values import NO_VALUE
 from perflog.formats.families.name_units import is_statistic
 from perflog.formats.number_units import SPREAD, counted_per, unit_of_number
-from perflog.formats.template import UNNAMED, Template
+from perflog.formats.template import UNNAMED, Template, literal
 from perflog.formats.token_line import TokenLine
 from perflog.formats.tokens import LIST, MARK, NAME, NUMBER, OPAQUE, UNIT, Token, tokens
 from perflog.formats.vocabulary import DEVICE, DIVERGING, EVALUATIONS, LEVELS, STATISTICS, TRAINING, plain_name

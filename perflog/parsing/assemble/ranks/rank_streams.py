@@ -39,7 +39,9 @@ class RankStreams:
         separate = np.array([self.separate(run) for run in runs.runs], np.bool_)
         if not separate.any():
             return None
-        return lambda records: np.where(separate[runs.indices_at(records.positions)], labels_of(records), -1)
+        return lambda records: np.where(
+            separate[runs.indices_at(records.positions)], process_labels(records.known_labels), -1
+        )
 
     def add_closing(self, runs: RunIndex, records: Records) -> None:
         """Remember which ranks close steps."""
@@ -54,8 +56,3 @@ class RankStreams:
         ranks = self._closing_ranks.pop(run.index, set())
         if ranks and (len(ranks) > 1) != self.separate(run):
             self.corrections[run.index] = len(ranks) > 1
-
-
-def labels_of(records: Records) -> Ints:
-    """Return the rank label of each record, -1 if none."""
-    return np.full(len(records), -1, np.int64) if records.labels is None else process_labels(records.labels)

@@ -26,7 +26,7 @@ from perflog.formats.vocabulary import DEVICE
 from perflog.lazy_patterns import kept_pattern
 from perflog.parsing.assemble.column_values import EPOCH, is_list
 from perflog.parsing.assemble.runs.line_account import add_samples
-from perflog.parsing.assemble.runs.run_state import RunIndex, ShapeCount
+from perflog.parsing.assemble.runs.run_state import NewShapes, RunIndex
 from perflog.parsing.match.figure_counts import count_figures, masked_digits
 from perflog.parsing.match.object_lines import figures_in_dropped_texts
 from perflog.parsing.match.rank_labels import MAX_LABELS, RANK_LABEL, strip_rank_labels
@@ -118,7 +118,7 @@ def _dropped_numbers(template: Template, name: str) -> int:
 
 def count_all_figures(runs: RunIndex, lines: Sequence[FormatLine], batch: Batch) -> None:
     """Add the figures of a batch to the accounts of its runs."""
-    new: list[tuple[ShapeCount | None, int]] = []  # new shapes in their run, with the first position of each
+    new: NewShapes = []
     for kind, records in batch.records.items():
         form, line = lines[kind]
         per_line = figures_of(form, line)
@@ -126,11 +126,8 @@ def count_all_figures(runs: RunIndex, lines: Sequence[FormatLine], batch: Batch)
             continue
         in_texts = _in_texts(line, per_line, records, batch)
         for run, low, high in runs.split(records.positions):
-            shape, is_new = run.shape(
-                "read" if line.read else "context", line.template.text, records.positions.item(low)
-            )
-            new += [(shape, records.positions.item(low))] if is_new else []
-            count = high - low
+            status, count = "read" if line.read else "context", high - low
+            shape = run.shape(status, line.template.text, records.positions.item(low), new)
             stored, dropped, unread = (int(x[low:high].sum()) if x is not None else 0 for x in in_texts)
             shape.stored += per_line.stored * count + stored
             shape.dropped += per_line.dropped * count + dropped

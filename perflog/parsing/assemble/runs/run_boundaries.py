@@ -13,7 +13,7 @@ from perflog.arrays import Ints
 from perflog.formats.model import Line
 from perflog.parsing.assemble.runs.printed_steps import PrintedSteps, epochs_of, in_order, positions_in_run
 from perflog.parsing.match.rank_labels import NO_LABEL
-from perflog.parsing.match.records import Batch, FormatLine, Records
+from perflog.parsing.match.records import Batch, FormatLine
 
 
 class Event(Enum):
@@ -80,7 +80,7 @@ def boundaries_of(lines: Sequence[FormatLine], batch: Batch) -> tuple[list[Bound
         if not line.read:
             continue
         is_library = form.library and with_programs
-        event, has_rows = _event(line, form.name in openers), line.table not in (None, "runs", "milestones")
+        event, events = _event(line, form.name in openers), list[tuple[Event, bool, bool]]()
         if event is Event.RECORD or (is_library and event is not Event.COMMAND):
             joins = is_library or (form.name not in bounded and line.table != "steps") or line.table == "milestones"
             counts = not is_library and line.table in ("steps", "values") and "step" in records.columns
@@ -91,28 +91,20 @@ def boundaries_of(lines: Sequence[FormatLine], batch: Batch) -> tuple[list[Bound
                     PrintedSteps(records.positions, positions_in_run(records, line.within), epochs_of(records, line))
                 )
         else:
-            starts_process = line.opens == "process"
-            boundaries += [
-                BoundaryLine(position, event, form.name, starts_process, has_rows, label)
-                for position, label in zip(records.positions.tolist(), _labels(records), strict=True)
-            ]
-        again = (
-            _RESUMING.get((line.set.get("kind", ""), line.set.get("edge", ""))) if line.table == "milestones" else None
-        )
-        if again is not None:
-            boundaries += [
-                BoundaryLine(position, again, form.name, False, False, label)
-                for position, label in zip(records.positions.tolist(), _labels(records), strict=True)
-            ]
+            events.append((event, line.opens == "process", line.table not in (None, "runs", "milestones")))
+        milestone = (line.set.get("kind", ""), line.set.get("edge", "")) if line.table == "milestones" else ("", "")
+        if (again := _RESUMING.get(milestone)) is not None:
+            events.append((again, False, False))
+        boundaries += [
+            BoundaryLine(position, each, form.name, starts_process, has_rows, label)
+            for each, starts_process, has_rows in events
+            for position, label in zip(records.positions.tolist(), records.known_labels.tolist(), strict=True)
+        ]
         if line.table == "runs" and event is Event.RECORD and not is_library:
             positions = records.positions.tolist()
             boundaries += [BoundaryLine(p, Event.CONFIGURE, form.name, False, False, kind) for p in positions]
     boundaries.sort(key=lambda boundary: boundary.position)
     return boundaries, other_records, in_order(steps)
-
-
-def _labels(records: Records) -> list[int]:
-    return [NO_LABEL] * len(records.positions) if records.labels is None else records.labels.tolist()
 
 
 def _event(line: Line, has_opener: bool) -> Event:

@@ -220,6 +220,10 @@ class ShapeCount(Struct):
     dropped_because: str | None = None
 
 
+NewShapes = list[tuple[ShapeCount, int]]
+"""The counts of new shapes, each with the position of its first line: they need it as a sample."""
+
+
 class ClockTotal(Struct, frozen=True):
     """The last reading of a run's clock.
 
@@ -261,19 +265,13 @@ class RunState(Struct):
     heading: str | None = None  # the words above it, where only they divide the log into runs
     log: int = 0  # position of the run's log among the logs that are read together
 
-    def count_lines(self, status: str, shape: str, count: int, position: int) -> ShapeCount | None:
-        """Count lines of a shape; the first is at `position`. Return the count of a new shape: it needs a sample."""
-        counted, is_new = self.shape(status, shape, position)
-        counted.count += count
-        return counted if is_new else None
-
-    def shape(self, status: str, shape: str, position: int) -> tuple[ShapeCount, bool]:
-        """Return the count of a shape, and whether it is new. The first line of a new shape is at `position`."""
+    def shape(self, status: str, shape: str, position: int, new: NewShapes) -> ShapeCount:
+        """Return the count of a shape. Its first line is at `position` if the shape is new: it is added to `new`."""
         known = self.shapes.get((status, shape))
-        if known is not None:
-            return known, False
-        new = self.shapes[status, shape] = ShapeCount(0, position >> PART_BITS)
-        return new, True
+        if known is None:
+            known = self.shapes[status, shape] = ShapeCount(0, position >> PART_BITS)
+            new.append((known, position))
+        return known
 
     def count_records(self, form: Format, line: Line, count: int) -> None:
         """Count lines that a format reads as records."""

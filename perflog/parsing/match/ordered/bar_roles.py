@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from perflog.formats.model import Line
 from perflog.formats.template import DECLARED_DROPPED, Template
-from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.match.records import Batch, FormatLine, Records
 from perflog.tables.row_order import PART_BITS
 from perflog.units import UNITS
@@ -22,7 +21,6 @@ BAR_ELAPSED = "bar_elapsed"
 _REDRAWN = "a state of a progress bar near one that is a row: the bar was drawn again, or another process drew it"
 _BESIDE = "the time since the bar began is stored with the line that takes its step from the bar"
 _STEP, _BAR = "step", "bar"
-_FIELD = lazy_pattern(r"\{(\w+):")
 
 
 @lru_cache(1 << 12)
@@ -35,36 +33,31 @@ def line_for(line: Line, role: str) -> Line:
         return replace(line, under_header=True, clock=(BAR_ELAPSED,), clock_of_bar=True, unit=unit)
     fields = line.bar
     if role == "dropped" or fields is None:
-        text = _FIELD.sub(f"{{{DECLARED_DROPPED}:", line.template.text)
+        template = line.template.renamed(dict.fromkeys(field_names(line.template), DECLARED_DROPPED))
         dropped = {DECLARED_DROPPED: _REDRAWN}
-        return Line(line.name, Template(text), dropped=dropped, under_header=True, telling=line.telling, bar=line.bar)
+        return Line(line.name, template, dropped=dropped, under_header=True, telling=line.telling, bar=line.bar)
+    run = (fields.total,) if fields.total else ()
     if role == "steps":
         if line.table == "steps":
             return line
         renamed = {fields.count: _STEP, fields.elapsed: "elapsed"}
-        template = Template(_renamed(line.template.text, renamed))
         clock = ("elapsed",) if fields.elapsed else ()
-        run = (fields.total,) if fields.total else ()
-        return _moved(line, template, renamed, table="steps", clock=clock, clock_of_bar=True, run=run)
+        return _moved(line, renamed, table="steps", clock=clock, clock_of_bar=True, run=run)
     if line.table != "steps" and role == "values":
         return line
     if role == "values with step":  # the line beside it is the row of the step
         renamed = {fields.count: _STEP, fields.elapsed: DECLARED_DROPPED} if fields.count != _STEP else {}
-        template, run = Template(_renamed(line.template.text, renamed)), (fields.total,) if fields.total else ()
         reasons = dict.fromkeys((*line.dropped.values(), _BESIDE))
         dropped = {DECLARED_DROPPED: "; ".join(reasons)}
-        return _moved(line, template, renamed, table="values", within=None, run=run, clock=(), dropped=dropped)
+        return _moved(line, renamed, table="values", within=None, run=run, clock=(), dropped=dropped)
     renamed = {_STEP: _BAR, "elapsed": BAR_ELAPSED} if fields.count == _STEP else {"elapsed": BAR_ELAPSED}
     renamed = {old: new for old, new in renamed.items() if new not in line.template.names}
-    return _moved(line, Template(_renamed(line.template.text, renamed)), renamed, table="values", within=None, run=())
+    return _moved(line, renamed, table="values", within=None, run=())
 
 
-def _renamed(text: str, names: Mapping[str, str]) -> str:
-    return _FIELD.sub(lambda match: f"{{{names.get(match[1], match[1])}:", text)
-
-
-def _moved(line: Line, template: Template, renamed: Mapping[str, str], **changes: Any) -> Line:
+def _moved(line: Line, renamed: Mapping[str, str], **changes: Any) -> Line:
     """Return the Line of a state with other names and in another table."""
+    template = line.template.renamed(renamed)
     unit = {renamed.get(name, name): unit for name, unit in line.unit.items()}
     return replace(line, template=template, samples=(), unit=unit, under_header=True, **changes)
 

@@ -36,7 +36,6 @@ from perflog.parsing.match.ordered.bar_table import (
     UNKNOWN,
     State,
     StateTable,
-    labels_of,
     numbers_of,
     printed_epoch,
     prints_step,
@@ -126,7 +125,7 @@ class BarReader:
 
         `near`: the states at the end of the batch. Other ranks may have drawn after it.
         """
-        labels = np.array(labels_of(records))
+        labels = records.known_labels
         for label in set(labels[near].tolist()):
             last = records.take(np.flatnonzero(labels == label)[-2:])
             shown, counts = shown_by(line, kind, last), numbers_of(last, line.bar.count if line.bar is not None else "")
@@ -164,7 +163,7 @@ class BarReader:
             (int(position), kind, row, int(label))
             for kind, records in batch.records.items()
             if lines[kind][1].step_by
-            for row, (position, label) in enumerate(zip(records.positions, labels_of(records), strict=True))
+            for row, (position, label) in enumerate(zip(records.positions, records.known_labels, strict=True))
         ]
         steps: dict[int, dict[int, State]] = {}
         after: dict[tuple[int, int], int] = {}  # by kind and state: the row before it that takes it

@@ -75,7 +75,7 @@ class StateTable:
             steps = records.columns[STEP].tolist() if prints_step(line) else [UNKNOWN] * len(records)
             epochs = numbers_of(records, EPOCH) if counts_within_epoch(line) else [UNKNOWN] * len(records)
             for position, label, count, total, elapsed, time, shown, step, epoch in zip(
-                records.positions.tolist(), labels_of(records), *columns, step_times(line, records),
+                records.positions.tolist(), records.known_labels.tolist(), *columns, step_times(line, records),
                 shown_by(line, kind, records), steps, epochs, strict=True,
             ):  # fmt: skip
                 own = (index, shown, step, int(epoch))
@@ -86,11 +86,6 @@ class StateTable:
         self.positions: dict[int, Ints] = {
             label: np.array([state.position for state in states], np.int64) for label, states in self.states.items()
         }
-
-
-def labels_of(records: Records) -> list[int]:
-    """Return the rank label of each record; `UNKNOWN` for records without one."""
-    return [UNKNOWN] * len(records) if records.labels is None else records.labels.tolist()
 
 
 def numbers_of(records: Records, name: str) -> list[float]:

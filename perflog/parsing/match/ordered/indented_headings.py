@@ -21,11 +21,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from perflog.formats.families.base import literal
 from perflog.formats.families.measured_lines import ENDS_IN_SETTINGS
 from perflog.formats.families.title_lines import HEADING, TITLE, heading_parts
 from perflog.formats.model import Line
-from perflog.formats.template import Template
+from perflog.formats.template import Template, literal
 from perflog.parsing.match.captures import columns_of
 from perflog.parsing.match.ordered.segments import Segments, with_records
 from perflog.parsing.match.records import Batch, FormatLine, Records

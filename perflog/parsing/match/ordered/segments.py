@@ -64,8 +64,7 @@ class Segments:
 
 def rows_and_labels(batch: Batch, records: Records) -> list[tuple[int, int]]:
     """Return row and rank label of each record, -1 for none."""
-    labels = [-1] * len(records) if records.labels is None else records.labels.tolist()
-    return list(zip(batch.rows(records.positions).tolist(), labels, strict=True))
+    return list(zip(batch.rows(records.positions).tolist(), records.known_labels.tolist(), strict=True))
 
 
 def stretches(
