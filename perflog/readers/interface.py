@@ -79,6 +79,13 @@ class Reader(Protocol):
         """
 
 
+class RankFileReader(Reader):
+    """Reads files of which several are the ranks of one run. A file does not contain its rank; only its name can."""
+
+    def rank_info(self, source: Source) -> RankInfo | None:  # noqa: ARG002
+        return RankInfo()
+
+
 class ReaderEntry(Struct, frozen=True):
     """Declares a reader, so that its module is imported only for a file that begins with its magic bytes.
 

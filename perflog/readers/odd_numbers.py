@@ -1,12 +1,23 @@
-"""Numbers as damaged files have them: infinite, of other types, or larger than a column holds; these are unknown."""
+"""Values as damaged files have them: of other types, infinite, or larger than a column holds; these are unknown."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 LARGEST = (1 << 63) - 1
 """The largest integer of a column."""
+
+
+def as_list(value: Any) -> Sequence[Any]:
+    """Return a value that must be a list; () for any other."""
+    return value if isinstance(value, list | tuple) else ()
+
+
+def as_dict(value: Any) -> Mapping[Any, Any]:
+    """Return a value that must be a dictionary; {} for any other."""
+    return value if isinstance(value, dict) else {}
 
 
 def whole(value: Any) -> int | None:

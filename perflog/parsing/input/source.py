@@ -106,11 +106,10 @@ class Source:
         if not self._sha256:
             import hashlib
 
-            sha, block, length = hashlib.sha256(), memoryview(bytearray(1 << 20)), 0
-            with closing(self.stream()) as stream:
-                while count := stream.fill(block):
-                    sha.update(block[:count])
-                    length += count
+            sha, length = hashlib.sha256(), 0
+            for block in self.blocks():
+                sha.update(block)
+                length += len(block)
             self._sha256, self._length = sha.hexdigest(), length
         return self._sha256
 
@@ -118,6 +117,13 @@ class Source:
         """Return the number of decompressed bytes that were hashed; None if a reader set the digest without it."""
         self.digest()
         return self._length
+
+    def blocks(self) -> Generator[memoryview]:
+        """Yield all bytes in order, decompressed, not cleaned. A block lasts until the next one is asked for."""
+        block = memoryview(bytearray(1 << 20))
+        with closing(self.stream()) as stream:
+            while count := stream.fill(block):
+                yield block[:count]
 
     def digests_of_first(self, sizes: Iterable[int]) -> dict[int, str]:
         """Return the SHA-256 of the first bytes, decompressed, for several numbers of bytes. The log has as many."""

@@ -16,27 +16,30 @@ from typing import Any
 from perflog.errors import InputError
 from perflog.parsing.input.archives import unpacked_path
 from perflog.parsing.input.source import Source, open_source
-from perflog.readers.benchmarks.commit_runs import BenchmarkFigure, CommitRun, document, known, moment, write_runs
-from perflog.readers.interface import Reader, ReadOptions
+from perflog.readers.benchmarks.commit_runs import (
+    BenchmarkFigure,
+    CommitRun,
+    RecordsReader,
+    document,
+    known,
+    moment,
+    write_runs,
+)
+from perflog.readers.interface import ReadOptions
 from perflog.tables.sink import IngestResult, Sink
 
-_HEAD = 1 << 14
-_OWN_KEYS = (b'"commit_hash"', b'"params"')
 _KINDS = {"time": "s", "timeraw": "s", "mem": "B", "peakmem": "B"}
 _STATISTICS = "statistics", "they measure the scatter within a run"
 
 
-class AsvReader(Reader):
+class AsvReader(RecordsReader):
     """Reads results of asv. A file is the run of a commit in an environment."""
 
     name = "asv"
     title = "results of airspeed velocity (asv): figures of benchmarks at a commit"
     source = "asv run: .asv/results/MACHINE/COMMIT-ENVIRONMENT.json"
-
-    def detect(self, source: Source) -> bool:
-        """Return whether the file has the keys of such results."""
-        head = source.first_bytes(_HEAD)
-        return all(key in head for key in _OWN_KEYS)
+    own_keys = (b'"commit_hash"', b'"params"')
+    head_bytes = 1 << 14
 
     def proof(self, source: Source) -> list[tuple[int, str, str]]:
         """Return the commit and the machine."""

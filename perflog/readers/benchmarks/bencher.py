@@ -14,12 +14,18 @@ from typing import Any
 from perflog.errors import InputError
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.source import Source
-from perflog.readers.benchmarks.commit_runs import BenchmarkFigure, CommitRun, document, known, write_runs
-from perflog.readers.interface import Reader, ReadOptions
+from perflog.readers.benchmarks.commit_runs import (
+    BenchmarkFigure,
+    CommitRun,
+    RecordsReader,
+    document,
+    known,
+    write_runs,
+)
+from perflog.readers.interface import ReadOptions
+from perflog.readers.odd_numbers import as_dict
 from perflog.tables.sink import IngestResult, Sink
 
-_HEAD = 1 << 16
-_OWN_KEYS = (b'"testbed"', b'"benchmark"', b'"measure"', b'"metrics"')
 _UNIT = lazy_pattern(r"(?:.*\()?([^()]+)\)?\s*")  # `nanoseconds (ns)`
 _ASIDE = {
     "bounds of a value": (("metric", "lower_value"), ("metric", "upper_value")),
@@ -28,17 +34,13 @@ _ASIDE = {
 _WHY = {"bounds of a value": "they measure the scatter within a run", "limits of a threshold": "Bencher computes them"}
 
 
-class BencherReader(Reader):
+class BencherReader(RecordsReader):
     """Reads results that Bencher keeps. An iteration of a report is a run."""
 
     name = "bencher"
     title = "results that Bencher keeps: figures of benchmarks by version"
     source = "bencher perf --format json, and the API /v0/projects/PROJECT/perf of Bencher"
-
-    def detect(self, source: Source) -> bool:
-        """Return whether the file has the keys of such results."""
-        head = source.first_bytes(_HEAD)
-        return all(key in head for key in _OWN_KEYS)
+    own_keys = (b'"testbed"', b'"benchmark"', b'"measure"', b'"metrics"')
 
     def proof(self, source: Source) -> list[tuple[int, str, str]]:
         """Return the project and the number of results."""
@@ -64,7 +66,7 @@ def _runs(content: Mapping[str, Any]) -> Iterator[CommitRun]:
     for place, result, metric in _metrics(content):
         names = _name(result, "branch"), _name(result, "testbed")
         key = (str(metric.get("report")), str(metric.get("iteration")), *map(str, names))
-        version = _dict(metric.get("version"))
+        version = as_dict(metric.get("version"))
         configs.setdefault(
             key,
             known(
@@ -75,12 +77,12 @@ def _runs(content: Mapping[str, Any]) -> Iterator[CommitRun]:
             ),
         )  # fmt: skip
         figure = f"{_name(result, 'benchmark')}: {_name(result, 'measure')}"
-        match = _UNIT.fullmatch(str(_dict(result.get("measure")).get("units") or ""))
-        value = _dict(metric.get("metric")).get("value")
+        match = _UNIT.fullmatch(str(as_dict(result.get("measure")).get("units") or ""))
+        value = as_dict(metric.get("metric")).get("value")
         figures.setdefault(key, []).append(BenchmarkFigure(place, figure, value, match[1] if match else ""))
         counts = aside.setdefault(key, dict.fromkeys(_ASIDE, 0))
         for name, fields in _ASIDE.items():
-            counts[name] += sum(_dict(metric.get(part)).get(field) is not None for part, field in fields)
+            counts[name] += sum(as_dict(metric.get(part)).get(field) is not None for part, field in fields)
     for key, run_values in figures.items():
         dropped = {name: (count, _WHY[name]) for name, count in aside[key].items()}
         yield CommitRun(_name(content, "project"), configs[key], run_values, dropped)
@@ -98,9 +100,5 @@ def _metrics(content: Mapping[str, Any]) -> Iterator[tuple[int, dict[str, Any], 
 
 
 def _name(of: Mapping[str, Any], part: str) -> str | None:
-    name = _dict(of.get(part)).get("name")
+    name = as_dict(of.get(part)).get("name")
     return name if isinstance(name, str) else None
-
-
-def _dict(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,7 +13,7 @@ from msgspec import Struct
 from perflog.errors import InputError
 from perflog.parsing.input.source import Source
 from perflog.readers.events.event_table import EventAccount, RunWriter
-from perflog.readers.interface import ReadOptions
+from perflog.readers.interface import Reader, ReadOptions
 from perflog.readers.odd_numbers import finite
 from perflog.tables.sink import IngestResult, Sink
 from perflog.units import UNITS, unit_of
@@ -22,6 +21,18 @@ from perflog.units import UNITS, unit_of
 _LARGEST = 1 << 30  # bytes of a file, which is in memory as a whole
 _MOST_MILLISECONDS = 4e12
 _PER_CALL = ("op", "ops", "iter", "iteration", "call", "run", "loop")
+
+
+class RecordsReader(Reader):
+    """Reads files of JSON that have some keys in their first bytes."""
+
+    own_keys: tuple[bytes, ...]
+    head_bytes = 1 << 16
+
+    def detect(self, source: Source) -> bool:
+        """Return whether the file has the keys."""
+        head = source.first_bytes(self.head_bytes)
+        return all(key in head for key in self.own_keys)
 
 
 class BenchmarkFigure(Struct, frozen=True):
@@ -82,11 +93,7 @@ def documents(source: Source) -> list[object]:
 def _content(source: Source) -> bytes:
     if source.size() > _LARGEST:
         raise InputError("more than 1 GiB of benchmarks", source.name, "divide the file")
-    parts, block = [], memoryview(bytearray(1 << 20))
-    with closing(source.stream()) as stream:
-        while count := stream.fill(block):
-            parts.append(bytes(block[:count]))
-    return b"".join(parts).removeprefix(b"\xef\xbb\xbf").strip()
+    return b"".join(map(bytes, source.blocks())).removeprefix(b"\xef\xbb\xbf").strip()
 
 
 def write_runs(

@@ -8,13 +8,13 @@ Source: benchmark-action/github-action-benchmark, src/write.ts and src/extract.t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from perflog.errors import InputError
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.source import Source
 from perflog.readers.benchmarks.commit_runs import BenchmarkFigure, CommitRun, document, known, moment, write_runs
 from perflog.readers.interface import Reader, ReadOptions
+from perflog.readers.odd_numbers import as_dict, as_list
 from perflog.tables.sink import IngestResult, Sink
 
 ASSIGNED = b"window.BENCHMARK_DATA"
@@ -66,15 +66,13 @@ def _runs(source: Source) -> Iterator[CommitRun]:
         for entry in entries:
             if not isinstance(entry, dict):
                 continue
-            benches = [bench for bench in _list(entry.get("benches")) if isinstance(bench, dict)]
+            benches = [bench for bench in as_list(entry.get("benches")) if isinstance(bench, dict)]
             yield CommitRun(suite, _config(entry), _figures(benches, place + 1), _aside(benches))
             place += len(benches)
 
 
 def _config(entry: dict[str, object]) -> dict[str, object]:
-    commit = entry.get("commit")
-    commit = commit if isinstance(commit, dict) else {}
-    tool = entry.get("tool")
+    commit, tool = as_dict(entry.get("commit")), entry.get("tool")
     return known(
         {
             "commit": commit.get("id"),
@@ -102,7 +100,3 @@ def _figures(benches: list[dict[str, object]], first: int) -> list[BenchmarkFigu
 
 def _aside(benches: list[dict[str, object]]) -> dict[str, tuple[int, str]]:
     return {name: (sum(bool(bench.get(name)) for bench in benches), reason) for name, reason in _ASIDE.items()}
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []

@@ -16,28 +16,30 @@ from typing import Any
 from perflog.errors import InputError
 from perflog.formats.families.name_units import name_and_unit
 from perflog.parsing.input.source import Source
-from perflog.readers.benchmarks.commit_runs import BenchmarkFigure, CommitRun, documents, known, moment, write_runs
-from perflog.readers.interface import Reader, ReadOptions
+from perflog.readers.benchmarks.commit_runs import (
+    BenchmarkFigure,
+    CommitRun,
+    RecordsReader,
+    documents,
+    known,
+    moment,
+    write_runs,
+)
+from perflog.readers.interface import ReadOptions
 from perflog.readers.odd_numbers import finite
 from perflog.tables.sink import IngestResult, Sink
 
-_HEAD = 1 << 16
-_OWN_KEYS = (b'"benchmark"', b'"metric"', b'"benchmark_values"')
 _DEEPEST = 4  # objects in objects that are settings
 _SECONDS = 1e11  # of a time since 1970: larger numbers are milliseconds
 
 
-class PytorchBenchmarkReader(Reader):
+class PytorchBenchmarkReader(RecordsReader):
     """Reads records of PyTorch's benchmark database. Records with the same settings are a run."""
 
     name = "pytorch_benchmarks"
     title = "records of PyTorch's benchmark database (PyTorch HUD)"
     source = "SAVE_TO_PYTORCH_BENCHMARK_FORMAT of vLLM, pr_time_benchmarks of PyTorch, exports of the database"
-
-    def detect(self, source: Source) -> bool:
-        """Return whether the file begins like such records."""
-        head = source.first_bytes(_HEAD)
-        return all(key in head for key in _OWN_KEYS)
+    own_keys = (b'"benchmark"', b'"metric"', b'"benchmark_values"')
 
     def proof(self, source: Source) -> list[tuple[int, str, str]]:
         """Return the first benchmarks."""

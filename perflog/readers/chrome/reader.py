@@ -30,7 +30,7 @@ from perflog.readers.chrome.trace_processes import TraceProcesses
 from perflog.readers.chrome.tracks import DeviceTracks
 from perflog.readers.events.event_columns import EventColumns, shift_starts
 from perflog.readers.events.event_context import EventContext
-from perflog.readers.events.event_table import EventOrigin, RunWriter, by_process, event_rows
+from perflog.readers.events.event_table import EventOrigin, RunWriter, event_rows
 from perflog.readers.events.string_interning import Interners
 from perflog.readers.interface import RankInfo, ReadOptions
 from perflog.readers.rank_files import ranks_of_files
@@ -122,12 +122,8 @@ def _write_traces(
         for values in trace.values:
             columns = values | processes.columns(values)
             writer.write_rows("values", event_rows(processes.origin(-1), columns, interners, "values"))
-        step_processes = context.host_step_processes
-        step_origins = by_process([*map(processes.origin, step_processes)], step_processes, interners["process"].texts)
-        steps += [
-            (step_origin, number, place, duration, base + start)
-            for step_origin, (number, place, duration, start) in zip(step_origins, context.host_steps, strict=True)
-        ]
+        own_steps = context.steps_of([*map(processes.origin, context.host_step_processes)])
+        steps += [(each, number, place, duration, base + start) for each, number, place, duration, start in own_steps]
         writer.write_account(origin.part, trace.account)
     writer.write_steps(steps)
 

@@ -14,10 +14,10 @@ from msgspec.structs import asdict
 
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.source import Source
-from perflog.readers.dumps.dumped_data import PICKLE, as_list, dumped
+from perflog.readers.dumps.dumped_data import PICKLE, dumped
 from perflog.readers.events.event_table import EventAccount, EventOrigin, RunWriter
 from perflog.readers.interface import RankInfo, Reader, ReadOptions
-from perflog.readers.odd_numbers import whole
+from perflog.readers.odd_numbers import as_list, whole
 from perflog.readers.rank_files import ranks_of_files
 from perflog.tables.sink import IngestResult, Sink
 

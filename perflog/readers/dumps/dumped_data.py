@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from typing import Any
 
 from perflog.errors import InputError
@@ -33,11 +32,7 @@ def dumped(source: Source, largest: int) -> dict[str, object]:
     """
     if source.size() > largest:
         raise InputError(f"more than {largest >> 20} MiB in one dump", source.name, "check that it is a dump")
-    parts, block = [], memoryview(bytearray(1 << 20))
-    with closing(source.stream()) as stream:
-        while count := stream.fill(block):
-            parts.append(bytes(block[:count]))
-    data = b"".join(parts)
+    data = b"".join(map(bytes, source.blocks()))
     try:
         content = plain_pickles.load(data) if PICKLE.match(data) else json.loads(data)
     except Exception as error:
@@ -74,13 +69,3 @@ def _parts(container: Mapping[Any, Any] | Sequence[Any]) -> Iterator[Any]:
     yield from container
     if isinstance(container, dict):
         yield from container.values()
-
-
-def as_list(value: Any) -> Sequence[Any]:
-    """Return a value that must be a list; () for any other."""
-    return value if isinstance(value, list | tuple) else ()
-
-
-def as_dict(value: Any) -> Mapping[Any, Any]:
-    """Return a value that must be a dictionary; {} for any other."""
-    return value if isinstance(value, dict) else {}

@@ -18,10 +18,10 @@ from msgspec.structs import asdict
 
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.source import Source
-from perflog.readers.dumps.dumped_data import PICKLE, as_dict, as_list, dumped
+from perflog.readers.dumps.dumped_data import PICKLE, dumped
 from perflog.readers.events.event_table import EventAccount, EventOrigin, RunWriter
 from perflog.readers.interface import RankInfo, ReadOptions
-from perflog.readers.odd_numbers import nanoseconds, whole
+from perflog.readers.odd_numbers import as_dict, as_list, nanoseconds, whole
 from perflog.readers.rank_files import ranks_of_files
 from perflog.tables.sink import IngestResult, Sink
 

@@ -23,6 +23,7 @@ from perflog.readers.events.event_columns import (
     distinct_values,
     on_device,
 )
+from perflog.readers.events.event_table import EventOrigin, by_process
 from perflog.readers.events.interval_index import IntervalIndex
 from perflog.readers.events.string_interning import Interners, StringInterner
 from perflog.units import STEP_NAMES
@@ -69,13 +70,18 @@ class EventContext:
     def __init__(
         self, ranges: Sequence[EventColumns], interners: Interners, step_name: re.Pattern[str] = STEP_NAME
     ) -> None:
-        self._step_name = step_name
+        self._step_name, self._interners = step_name, interners
         every, names = _concatenate(ranges, _RANGE_COLUMNS), interners["name"].texts
         has_end, is_step = every["duration"] >= 0, self._are_steps(every, names)
         self._index_steps(_filter(every, has_end & is_step), names)
         self._index_ranges(_filter(every, has_end & ~is_step & (every["kind"] == _RANGE)), names, interners["range"])
         self._new_calls: list[EventColumns] = []
         self._launches = _concatenate([], _LAUNCH_COLUMNS)
+
+    def steps_of(self, origins: Sequence[EventOrigin]) -> list[tuple[EventOrigin, int, int, int, int]]:
+        """Return the steps of the host with the origin of each, by their processes, as `RunWriter` writes them."""
+        named = by_process(origins, self.host_step_processes, self._interners["process"].texts)
+        return [(origin, *step) for origin, step in zip(named, self.host_steps, strict=True)]
 
     def add_calls(self, calls: EventColumns) -> None:
         """Remember the step and range of calls, for the work that they start on a device."""

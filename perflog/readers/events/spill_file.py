@@ -6,7 +6,7 @@ import io
 import mmap
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -70,16 +70,14 @@ def decompressed_path(source: Source) -> Iterator[str]:
         yield source.path
         return
     with tempfile.NamedTemporaryFile(dir=temporary.folder()) as copy:
-        with closing(source.stream()) as stream:
-            block = memoryview(bytearray(1 << 20))
-            try:
-                while size := stream.fill(block):
-                    copy.write(block[:size])
-                    check_room(copy.tell(), source.name)
-                copy.flush()
-            except OSError as err:
-                reason = f"a temporary file cannot be written: {err.strerror or err}"
-                raise InputError(reason, source.name, temporary.MORE_ROOM) from err
+        try:
+            for block in source.blocks():
+                copy.write(block)
+                check_room(copy.tell(), source.name)
+            copy.flush()
+        except OSError as err:
+            reason = f"a temporary file cannot be written: {err.strerror or err}"
+            raise InputError(reason, source.name, temporary.MORE_ROOM) from err
         yield copy.name
 
 

@@ -37,7 +37,6 @@ from perflog.readers.events.event_table import (
     EventAccount,
     EventOrigin,
     RunWriter,
-    by_process,
     event_rows,
     value_rows,
 )
@@ -165,9 +164,7 @@ class Export:
         origins = [
             self.origin if rank is None else replace(self.origin, rank=rank, rank_by=BY_PROCESS) for rank in ranks
         ]
-        origins = by_process(origins, processes, texts)
-        steps = [(origin, *step) for origin, step in zip(origins, context.host_steps, strict=True)]
-        self.writer.write_steps(steps, self._epoch)
+        self.writer.write_steps(context.steps_of(origins), self._epoch)
 
     def _read_counters(self) -> None:
         """Read the readings of counters after all events."""

@@ -29,7 +29,7 @@ from perflog.readers.events.event_context import STEP_NAME
 from perflog.readers.events.event_table import EventAccount, EventOrigin, RunWriter, event_rows
 from perflog.readers.events.spill_file import decompressed_path
 from perflog.readers.events.string_interning import Interners, new_interners
-from perflog.readers.interface import RankInfo, ReadOptions
+from perflog.readers.interface import RankFileReader, RankInfo, ReadOptions
 from perflog.readers.odd_numbers import whole
 from perflog.readers.rank_files import ranks_of_files
 from perflog.tables.sink import IngestResult, Sink
@@ -82,7 +82,7 @@ _OLD_LISTS = {
 """Names of lists in schemas 1.0.x -> names in 1.1.x, with a dot between object and key."""
 
 
-class ExecutionTraceReader:
+class ExecutionTraceReader(RankFileReader):
     """Reads execution traces of PyTorch."""
 
     name = "execution_trace"
@@ -97,10 +97,6 @@ class ExecutionTraceReader:
         """Return the header of the trace."""
         match = _START.match(source.first_bytes(_HEAD))
         return [(1, "header", " ".join(match[0].decode("utf-8", "replace").split()))] if match else []
-
-    def rank_info(self, source: Source) -> RankInfo | None:  # noqa: ARG002
-        """State nothing: a file does not contain its rank; only its name can."""
-        return RankInfo()
 
     def read(self, source: Source, sink: Sink, options: ReadOptions) -> IngestResult:
         """Read the traces of a job, one for each rank, into a sink."""

@@ -12,10 +12,10 @@ from perflog.errors import InputError
 from perflog.parsing.input.source import Source
 from perflog.readers.events.event_columns import MISSING, EventColumns, shift_starts
 from perflog.readers.events.event_context import EventContext, select_calls, select_ranges, step_codes
-from perflog.readers.events.event_table import EventAccount, EventOrigin, RunWriter, by_process, event_rows
+from perflog.readers.events.event_table import EventAccount, EventOrigin, RunWriter, event_rows
 from perflog.readers.events.spill_file import mapped_file
 from perflog.readers.events.string_interning import Interners, StringInterner, new_interners
-from perflog.readers.interface import RankInfo, ReadOptions
+from perflog.readers.interface import RankFileReader, RankInfo, ReadOptions
 from perflog.readers.perfetto.events import EventCollector
 from perflog.readers.perfetto.packets import PacketReader, begins_as_trace
 from perflog.readers.rank_files import ranks_of_files
@@ -26,7 +26,7 @@ _HEAD = 1 << 14
 _BATCH = 1 << 16  # rows that are made together
 
 
-class PerfettoReader:
+class PerfettoReader(RankFileReader):
     """Reads traces of Perfetto."""
 
     name = "perfetto"
@@ -44,10 +44,6 @@ class PerfettoReader:
             collector = _collected(data, source.name, _interners())
         shapes = sorted(collector.account.shapes.items(), key=lambda item: item[1].first)
         return [(entry.first, shape, f"{entry.count} packets, {status}") for (status, shape), entry in shapes]
-
-    def rank_info(self, source: Source) -> RankInfo | None:  # noqa: ARG002
-        """State nothing: a file does not contain its rank; only its name can."""
-        return RankInfo()
 
     def read(self, source: Source, sink: Sink, options: ReadOptions) -> IngestResult:
         """Read the traces of a job, one for each rank, into a sink."""
@@ -114,9 +110,7 @@ def _write(collector: EventCollector, origin: EventOrigin, writer: RunWriter) ->
             rows = context.fill(rows)
             rows["start"] = shift_starts(rows["start"], base)
             writer.write_events(event_rows(origin, rows, interners))
-        step_processes = context.host_step_processes
-        origins = by_process([origin] * len(step_processes), step_processes, interners["process"].texts)
-        writer.write_steps([(each, *step) for each, step in zip(origins, context.host_steps, strict=True)], base)
+        writer.write_steps(context.steps_of([origin] * len(context.host_steps)), base)
     if readings:
         readings["start"] = shift_starts(readings["start"], base)
         writer.write_rows("counters", event_rows(origin, readings, interners, "counters"))

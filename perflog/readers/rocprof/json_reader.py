@@ -23,7 +23,7 @@ from perflog.readers.events.event_context import EventContext, select_ranges, st
 from perflog.readers.events.event_table import EventAccount, EventOrigin, RunWriter, event_rows
 from perflog.readers.events.spill_file import decompressed_path
 from perflog.readers.events.string_interning import StringInterner, new_interners
-from perflog.readers.interface import RankInfo, ReadOptions, proof_by_counts
+from perflog.readers.interface import RankFileReader, RankInfo, ReadOptions, proof_by_counts
 from perflog.readers.rank_files import ranks_of_files
 from perflog.readers.rocprof.events import RecordReader, split_records
 from perflog.readers.rocprof.kinds import CALL_KINDS, kind_of
@@ -39,7 +39,7 @@ class _Document(msgspec.Struct):
     tool: list[ProcessOutput] | ProcessOutput = msgspec.field(name="rocprofiler-sdk-tool")
 
 
-class RocprofJsonReader:
+class RocprofJsonReader(RankFileReader):
     """Reads JSON files of rocprofv3."""
 
     name = "rocprofv3_json"
@@ -55,10 +55,6 @@ class RocprofJsonReader:
         with _open_processes(source) as processes:
             counts = [(name, len(split_records(raw))) for process in processes for name, raw in _arrays(process)]
         return proof_by_counts(counts, "records")
-
-    def rank_info(self, source: Source) -> RankInfo | None:  # noqa: ARG002
-        """State nothing: a file does not contain its rank; only its name can."""
-        return RankInfo()
 
     def read(self, source: Source, sink: Sink, options: ReadOptions) -> IngestResult:
         """Read the files of a log, one for each rank, into a sink."""

@@ -17,11 +17,11 @@ from perflog.errors import InputError
 from perflog.parsing.input.source import Source
 from perflog.readers.events.event_columns import KIND_CODE, MISSING, EventColumns, shift_starts
 from perflog.readers.events.event_context import EventContext, select_calls, select_ranges, step_codes
-from perflog.readers.events.event_table import EventAccount, EventOrigin, RunWriter, by_process, event_rows
+from perflog.readers.events.event_table import EventAccount, EventOrigin, RunWriter, event_rows
 from perflog.readers.events.interval_index import IntervalIndex
 from perflog.readers.events.spill_file import SpilledColumns, load_spilled, mapped_file, open_spill_file, spill
 from perflog.readers.events.string_interning import Interners, new_interners
-from perflog.readers.interface import RankInfo, ReadOptions
+from perflog.readers.interface import RankFileReader, RankInfo, ReadOptions
 from perflog.readers.rank_files import ranks_of_files
 from perflog.readers.xplane.events import STEP_NAME, LineKind, PlaneEvents, line_kinds
 from perflog.readers.xplane.planes import Plane, begins_as_space, read_space
@@ -34,7 +34,7 @@ _STEPS = "steps"  # name of the line of a device that shows its steps, in lower 
 _SETTINGS = 200  # characters of a statistic of a plane that is kept
 
 
-class XplaneReader:
+class XplaneReader(RankFileReader):
     """Reads XSpace files."""
 
     name = "xplane"
@@ -50,10 +50,6 @@ class XplaneReader:
         with mapped_file(source) as data:
             planes = [(plane.name, len(plane.line_places[0])) for plane in read_space(data).planes()]
         return [(1, "plane", f"{name}: {count} lines") for name, count in planes]
-
-    def rank_info(self, source: Source) -> RankInfo | None:  # noqa: ARG002
-        """State nothing: a file names its host, and no rank; only its name can."""
-        return RankInfo()
 
     def read(self, source: Source, sink: Sink, options: ReadOptions) -> IngestResult:
         """Read the profiles of a job, one for each host, into a sink."""
@@ -172,9 +168,7 @@ class _Profile(Struct):
             writer.write_events(event_rows(origin, rows, interners))
         for values in self._values:
             writer.write_rows("values", event_rows(origin, values, interners, "values"))
-        step_processes = context.host_step_processes
-        origins = by_process([origin] * len(step_processes), step_processes, interners["process"].texts)
-        writer.write_steps([(each, *step) for each, step in zip(origins, context.host_steps, strict=True)], base)
+        writer.write_steps(context.steps_of([origin] * len(context.host_steps)), base)
         writer.write_account(origin.part, self.account)
         self._rows, self._values, self._ranges, self._calls, self._device_steps = [], [], [], [], []
 
