@@ -35,7 +35,7 @@ def log_of(given: Given, store: str | os.PathLike[str] | None = None) -> Log:
     return logs[0] if len(logs) == 1 else combined(logs)
 
 
-def _logs(given: Any, store: str | os.PathLike[str] | None) -> Iterator[Log]:
+def _logs(given: object, store: str | os.PathLike[str] | None) -> Iterator[Log]:
     if isinstance(given, Log):
         yield given
     elif isinstance(given, str | os.PathLike):

@@ -25,11 +25,11 @@ _SEVERAL = (list, tuple, Set, Iterator)
 _UNNAMED_INDEX = "__index_level_"  # what pandas calls the column of an index without a name
 
 
-def without_tables(sides: Iterable[Any]) -> list[Any]:
+def without_tables(sides: Iterable[object]) -> list[Any]:
     """Return what `compare` takes, with each table replaced by a `Log`: `table 1`, or the name of its side."""
     numbers = itertools.count(1)
 
-    def replaced(given: Any, name: str | None = None) -> Any:
+    def replaced(given: object, name: str | None = None) -> Any:
         if _is_table(given):
             return _log_of(given, name or f"table {next(numbers)}")
         if isinstance(given, Mapping):

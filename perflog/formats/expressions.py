@@ -125,10 +125,10 @@ class Expression:
             f"functions are {', '.join(sorted(self._functions))}",
         )
 
-    def __call__(self, values: Mapping[str, Any]) -> Any:
+    def __call__(self, values: Mapping[str, object]) -> Any:
         return self._value(self._tree, values)
 
-    def _value(self, node: ast.AST, values: Mapping[str, Any]) -> Any:
+    def _value(self, node: ast.AST, values: Mapping[str, object]) -> Any:
         match node:
             case ast.Name(id=name):
                 return values[name]

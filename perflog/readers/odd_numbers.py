@@ -10,12 +10,12 @@ LARGEST = (1 << 63) - 1
 """The largest integer of a column."""
 
 
-def as_list(value: Any) -> Sequence[Any]:
+def as_list(value: object) -> Sequence[Any]:
     """Return a value that must be a list; () for any other."""
     return value if isinstance(value, list | tuple) else ()
 
 
-def as_dict(value: Any) -> Mapping[Any, Any]:
+def as_dict(value: object) -> Mapping[Any, Any]:
     """Return a value that must be a dictionary; {} for any other."""
     return value if isinstance(value, dict) else {}
 
@@ -34,7 +34,7 @@ def real(value: float) -> float:
         return math.inf if value > 0 else -math.inf
 
 
-def finite(value: Any) -> float | None:
+def finite(value: object) -> float | None:
     """Return a number as a float; None for a string, a truth value, infinity, and NaN."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
@@ -42,7 +42,7 @@ def finite(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def nanoseconds(value: Any, unit_s: float = 1.0) -> int | None:
+def nanoseconds(value: object, unit_s: float = 1.0) -> int | None:
     """Return a time in whole nanoseconds; None if it is no finite number, or a column does not hold it.
 
     Args:

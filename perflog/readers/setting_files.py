@@ -13,7 +13,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 from perflog.errors import InputError
 from perflog.files.remote import is_remote
@@ -155,7 +154,7 @@ def _known(settings: Mapping[str, str]) -> dict[str, str]:
     return known if len(known) <= _MOST else {}
 
 
-def _flat(document: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
+def _flat(document: Mapping[str, object], before: str = "") -> Iterator[tuple[str, str]]:
     for key, value in document.items():
         name = f"{before}{key}"
         if isinstance(value, dict):

@@ -111,7 +111,7 @@ def first_call(data: LintInput) -> Iterator[Finding]:
         yield Finding(run.id, message, {run.id: rows["line"]}, numbers)
 
 
-def _with_range(row: Mapping[str, Any]) -> str:
+def _with_range(row: Mapping[str, object]) -> str:
     """Return the name of a row, and the range of its table: the other tables hold other calls of the name."""
     range_name = none_if_null(row["range"])
     if range_name is None or row["kind"] == "range":

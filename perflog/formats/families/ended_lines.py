@@ -72,7 +72,7 @@ def ended_parts(text: str, what: str) -> tuple[str, str, str, Mapping[str, Unit]
     total = f"{literal(match['of'])}{{__:d}}" if match["of"] else ""
     value, units = _value_of(match["time"], name)
     shape = f"{literal(match['words'])}{counted(what, match['number'])}{total}{literal(match['between'])}{value}"
-    shape += f"{literal(match['end'])}" + f"{{_:b}}{match['remark']}{{_:s}}" if match["remark"] else ""
+    shape += literal(match["end"]) + (f"{{_:b}}{match['remark']}{{_:s}}" if match["remark"] else "")
     return match["before"], shape, "", units
 
 

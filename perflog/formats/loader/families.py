@@ -89,7 +89,7 @@ def _pair_syntax(entry: Entry) -> PairSyntax:
     return syntax
 
 
-def _value_forms(entry: Entry, key: str, value: Any) -> tuple[ValueForm, ...]:
+def _value_forms(entry: Entry, key: str, value: object) -> tuple[ValueForm, ...]:
     """Load the forms in which the value of a key is printed."""
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list) or not texts or not all(isinstance(x, str) for x in texts):

@@ -104,7 +104,7 @@ class Entry:
     def error(self, reason: str, key: str = "", help: str = "") -> FormatError:
         return FormatError(reason, self.file.where(self.kind, self.index, key), help)
 
-    def get(self, key: str, kind: type, default: Any = None, required: bool = False) -> Any:
+    def get(self, key: str, kind: type, default: object = None, required: bool = False) -> Any:
         if key not in self.data:
             if required:
                 raise self.error(f"[[{self.kind}]] has no `{key}`", help="see parsers/README.md")
@@ -132,18 +132,18 @@ class Entry:
         except FormatError as error:
             raise self.error(f"{error.reason}\n{error.where}", key, error.help) from error
 
-    def refuse_unknown(self, key: str, names: Iterable[Any], known: Collection[str], reason: str) -> None:
+    def refuse_unknown(self, key: str, names: Iterable[object], known: Collection[str], reason: str) -> None:
         """Raise the error if one of some names is unknown. `reason` has `{}` for the name. None is no name."""
         for name in names:
             if name is not None and not (isinstance(name, str) and name in known):
                 raise self.error(reason.format(name), key, did_you_mean(str(name), known))
 
-    def named(self, key: str, name: Any, names: Collection[str]) -> str:
+    def named(self, key: str, name: object, names: Collection[str]) -> str:
         """Return `name` if a line of the file has that name, else raise the error."""
         self.refuse_unknown(key, (str(name),), names, "no line is named `{}`")
         return str(name)
 
-    def expr(self, key: str, text: Any, names: Collection[str] | None = None) -> Expression:
+    def expr(self, key: str, text: object, names: Collection[str] | None = None) -> Expression:
         """Return an expression. `names`: all that it may contain; None for any."""
         try:
             expr = Expression(str(text))

@@ -88,7 +88,7 @@ def _figures(content: Mapping[str, Any], units: Mapping[str, str]) -> Iterator[B
             yield BenchmarkFigure(place, name, value, unit)
 
 
-def _fields(result: Any, names: Sequence[Any]) -> dict[str, object]:
+def _fields(result: object, names: Sequence[object]) -> dict[str, object]:
     """The fields of a result, in any version of the format."""
     if isinstance(result, dict):
         return result

@@ -59,7 +59,7 @@ def _content(source: Source) -> dict[str, Any]:
     return content
 
 
-def _runs(content: Mapping[str, Any]) -> Iterator[CommitRun]:
+def _runs(content: Mapping[str, object]) -> Iterator[CommitRun]:
     figures: dict[tuple[str, ...], list[BenchmarkFigure]] = {}
     configs: dict[tuple[str, ...], dict[str, Any]] = {}
     aside: dict[tuple[str, ...], dict[str, int]] = {}
@@ -99,6 +99,6 @@ def _metrics(content: Mapping[str, Any]) -> Iterator[tuple[int, dict[str, Any], 
                 yield place, result, metric
 
 
-def _name(of: Mapping[str, Any], part: str) -> str | None:
+def _name(of: Mapping[str, object], part: str) -> str | None:
     name = as_dict(of.get(part)).get("name")
     return name if isinstance(name, str) else None

@@ -157,7 +157,7 @@ def _unit(text: str) -> tuple[str | None, float, str]:
     return None, 1.0, written
 
 
-def moment(milliseconds: Any) -> str | None:
+def moment(milliseconds: object) -> str | None:
     """Return a time since 1970 as a string in UTC; None if the value is no time."""
     value = finite(milliseconds)
     if value is None or not 0 < value < _MOST_MILLISECONDS:
@@ -165,6 +165,6 @@ def moment(milliseconds: Any) -> str | None:
     return f"{datetime.fromtimestamp(math.floor(value / 1000), UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
-def known(config: Mapping[str, Any]) -> dict[str, object]:
+def known(config: Mapping[str, object]) -> dict[str, object]:
     """Return settings without those that are not known."""
     return {name: value for name, value in config.items() if value not in (None, "")}

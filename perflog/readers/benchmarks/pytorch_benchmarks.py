@@ -98,7 +98,7 @@ def _config(record: Mapping[str, Any]) -> dict[str, object]:
     return known(settings)
 
 
-def _leaves(value: Any, name: str, depth: int = 0) -> Iterator[tuple[str, Any]]:
+def _leaves(value: object, name: str, depth: int = 0) -> Iterator[tuple[str, Any]]:
     """Yield the members of nested objects that are no lists, under names joined by dots."""
     if isinstance(value, dict) and depth < _DEEPEST:
         for key, member in value.items():
@@ -121,5 +121,5 @@ def _figures(record: Mapping[str, Any], place: int) -> Iterator[BenchmarkFigure]
     yield from (BenchmarkFigure(place, name, value, unit) for value in values)
 
 
-def _text(value: Any) -> str | None:
+def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None

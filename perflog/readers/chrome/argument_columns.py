@@ -211,7 +211,9 @@ class ArgumentColumns:
         self.taken[key] += int(np.count_nonzero(numbers != MISSING))
         return numbers
 
-    def _values(self, key: str, args: Sequence[EventArgs], expected: _Expected, missing: Any) -> tuple[Ints, list[Any]]:
+    def _values(
+        self, key: str, args: Sequence[EventArgs], expected: _Expected, missing: object
+    ) -> tuple[Ints, list[Any]]:
         """Return the events that may have an argument, and what they have: those expected, or all if they miss some."""
         values = list(map(_GET[key], expected.args))
         missed = len(values) - values.count(missing) < self._counts[key]

@@ -79,7 +79,7 @@ class UndeclaredArguments(Struct):
     stored: Counter[str] = field(default_factory=Counter)
     unread: Counter[str] = field(default_factory=Counter)
 
-    def add(self, place: int, argument: str, value: Any) -> None:
+    def add(self, place: int, argument: str, value: object) -> None:
         """Add the value of an argument of an event."""
         for path, leaf in _leaves(argument, value):
             if isinstance(leaf, str) and not _IS_NUMBER.fullmatch(leaf):
@@ -158,7 +158,7 @@ def decoded_events(text: bytes | bytearray | memoryview) -> list[object]:
     return events if isinstance(events, list) else []
 
 
-def _leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+def _leaves(path: str, value: object) -> Iterator[tuple[str, Any]]:
     """Give numbers and strings inside a value with their paths: `loads[3].tokens`."""
     if isinstance(value, Mapping):
         for key, inner in value.items():

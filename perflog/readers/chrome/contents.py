@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 from msgspec import Struct, field
@@ -41,12 +40,12 @@ class PieceDecoder:
         self._steps = np.zeros(0, np.int32)  # codes of names that are training steps
         self._names = 0
 
-    def __call__(self, text: memoryview, spill_file: Any) -> SpilledPiece | None:
+    def __call__(self, text: memoryview, spill_file: object) -> SpilledPiece | None:
         """Decode `[...]`; None if that is no array of whole events."""
         decoded = self.decoder.decode_list(text)
         return None if decoded is None else self.spill(decoded, spill_file)
 
-    def spill(self, decoded: DecodedPiece, spill_file: Any) -> SpilledPiece:
+    def spill(self, decoded: DecodedPiece, spill_file: object) -> SpilledPiece:
         """Put the rows of a piece into a spill file."""
         names = decoded.new_texts["name"]
         new_steps = [self._names + i for i, name in enumerate(names) if STEP_NAME.match(name)]
@@ -79,7 +78,7 @@ class TraceContents:
     `begin`: earliest start in the first piece that has any. `account` counts events by shape, `count` is their sum.
     """
 
-    def __init__(self, source: Source, interners: Interners, spill_file: Any) -> None:
+    def __init__(self, source: Source, interners: Interners, spill_file: object) -> None:
         self.source = source
         self.metadata: Metadata = {}
         self.pieces: list[tuple[int, SpilledColumns, int]] = []

@@ -24,7 +24,7 @@ _PIECES_AHEAD = 2  # pieces that a worker holds at a time
 class Work(Protocol):
     """The work of a worker on a piece. Large results go to the spill file."""
 
-    def __call__(self, text: memoryview, spill_file: Any) -> Any: ...
+    def __call__(self, text: memoryview, spill_file: object) -> Any: ...
 
 
 class WorkerPool:
@@ -117,7 +117,7 @@ class _ForkedWorker:
         os.waitpid(self._process, 0)
         self._pipe.close()
 
-    def _serve(self, make_work: Callable[[], Work], spill_file: Any, pipe: Connection) -> None:
+    def _serve(self, make_work: Callable[[], Work], spill_file: object, pipe: Connection) -> None:
         """Work in the forked process; never returns."""
         import gc
 

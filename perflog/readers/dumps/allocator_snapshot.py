@@ -65,7 +65,8 @@ class AllocatorSnapshotReader(Reader):
                 writer.write_dicts("counters", list(snapshot.device_rows(origin, account)))
                 writer.write_account(part, account)
             settings = snapshots[0].settings
-            ingested = writer.write_run(options.label, max(s.size for s in snapshots), {"clock": "epoch"} | settings)
+            config = {"clock": "epoch", **settings}
+            ingested = writer.write_run(options.label, max(s.size for s in snapshots), config)
         options.done(source)
         return ingested
 

@@ -48,7 +48,7 @@ def dumped(source: Source, largest: int) -> dict[str, object]:
     return content
 
 
-def _is_plain(content: Any, most: int) -> bool:
+def _is_plain(content: object, most: int) -> bool:
     """Whether a document ends: it has at most so many values, is not deep, and has no number of thousands of digits."""
     level, count = [content], 0
     for _ in range(_DEEPEST):

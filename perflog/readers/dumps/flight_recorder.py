@@ -243,7 +243,7 @@ def _count_figures(account: EventAccount, entry: Mapping[Any, Any], line: int) -
             account.figures_of(str(key), line).unread += count
 
 
-def _figures(value: Any) -> int:
+def _figures(value: object) -> int:
     """Return how many numbers a value holds, in lists too; a thread's number is a string of digits."""
     if isinstance(value, list | tuple):
         return sum(map(_figures, value))
@@ -302,5 +302,5 @@ def _integer(value: object) -> int | None:
     return whole(value)
 
 
-def _text(value: Any) -> str | None:
+def _text(value: object) -> str | None:
     return None if value is None or value == "" else str(value)

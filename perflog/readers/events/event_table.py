@@ -272,7 +272,7 @@ class RunWriter:
             )  # fmt: skip
         return rows
 
-    def write_run(self, label: RunLabels, last: int, config: Mapping[str, Any], **columns: Any) -> IngestResult:
+    def write_run(self, label: RunLabels, last: int, config: Mapping[str, object], **columns: Any) -> IngestResult:
         """Write the row of table `runs`. `last`: position of the last event; `columns`: further columns of the row."""
         ingested = self.ingested
         name = label if isinstance(label, str) or label is None else label().get(self.index)

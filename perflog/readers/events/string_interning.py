@@ -115,7 +115,7 @@ class WorkerInterner:
         return texts
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     """Return a value as a string; JSON without the line breaks and indents of its writer, or the quotes of a string."""
     if not isinstance(value, bytes):
         return str(value)

@@ -100,7 +100,7 @@ def parse_integers(values: list[object]) -> Ints:
         return np.array([v if -_LIMIT <= v < _LIMIT else MISSING for v in map(_integer, values)], np.int64)
 
 
-def parse_integer(value: Any) -> int:
+def parse_integer(value: object) -> int:
     """Return one integer, also written as a string or as 7.0; MISSING for anything else."""
     return int(parse_integers([value])[0])
 

@@ -283,7 +283,7 @@ class _Nodes:
                 "key": f"process_group.{name}", "text": json.dumps(group),
             }  # fmt: skip
 
-    def _fields(self, node: Mapping[str, Any]) -> dict[str, object]:
+    def _fields(self, node: Mapping[str, object]) -> dict[str, object]:
         """Return the fields of a node by the names of schema 1.1, fields of its objects with a dot."""
         fields: dict[str, object] = {}
         for key, value in node.items():

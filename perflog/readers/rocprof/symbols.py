@@ -112,18 +112,18 @@ def _device_numbers(gpus: list[dict[str, Any]]) -> dict[int, int]:
     return {_handle(gpu.get("id")): numbers[i] if numbered else i for i, gpu in enumerate(gpus)}
 
 
-def _handle(value: Any) -> int:
+def _handle(value: object) -> int:
     """Return the number of `{"handle": number}`; newer versions may write the number alone."""
     return parse_integer(value.get("handle") if isinstance(value, dict) else value)
 
 
-def _dicts(value: Any) -> list[dict[str, Any]]:
+def _dicts(value: object) -> list[dict[str, Any]]:
     """Return the objects in a list, or in a map as its values; any other value counts as an empty object."""
     values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return [x if isinstance(x, dict) else {} for x in values]
 
 
-def _kernel_names(symbols: Any) -> Iterable[tuple[int, str]]:
+def _kernel_names(symbols: object) -> Iterable[tuple[int, str]]:
     for index, symbol in enumerate(_dicts(symbols)):
         name = next((symbol[key] for key in _KERNEL_NAMES if isinstance(symbol.get(key), str) and symbol[key]), None)
         if name is not None:

@@ -168,7 +168,7 @@ def _items(message: bytes, number: int) -> dict[str, Any]:
     return items
 
 
-def _leaves(items: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+def _leaves(items: Mapping[str, object], above: str = "") -> Iterator[tuple[str, Any]]:
     """Give the values of nested objects, under keys joined by dots; not the values of media, which are files."""
     for key, value in items.items():
         name = f"{above}.{key}" if above else key

@@ -101,7 +101,7 @@ class _Profile(Struct):
     def is_since_1970(self) -> bool:
         return self.base + max(self.begin, 0) > _EPOCH_NS
 
-    def read(self, data: memoryview, interners: Interners, waiting: Any) -> None:
+    def read(self, data: memoryview, interners: Interners, waiting: object) -> None:
         """Read the planes of a file. Their rows go to the file of those that wait."""
         space = read_space(data)
         self.hosts, self.warnings = space.hosts, [*space.messages]
@@ -146,7 +146,7 @@ class _Profile(Struct):
             self._device_steps.append({name: rows[name] for name in ("process", "name", "start", "duration")})
         self._rows.append(spill(waiting, rows))
 
-    def write(self, origin: EventOrigin, interners: Interners, waiting: Any, writer: RunWriter) -> None:
+    def write(self, origin: EventOrigin, interners: Interners, waiting: object, writer: RunWriter) -> None:
         """Complete the rows with their steps and ranges, and write them."""
         base = 0 if self.begin > _EPOCH_NS else self.base
         self.base = base

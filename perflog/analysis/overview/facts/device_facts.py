@@ -158,7 +158,7 @@ def _awaited(rows: pd.DataFrame) -> Iterator[str]:
             yield f"{_comes_last(worst)}; others wait for it {percent(float(worst['imposed_share']))} of the time."
 
 
-def _name_of(row: Mapping[str, Any]) -> str:
+def _name_of(row: Mapping[str, object]) -> str:
     if none_if_null(row["rank"]) is not None:
         return f"Rank {row['rank']}"
     name = none_if_null(row.get("name"))

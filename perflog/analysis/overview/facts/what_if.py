@@ -101,7 +101,7 @@ def _names(members: Sequence[Mapping[str, object]]) -> str:
     return text[0].upper() + text[1:]
 
 
-def _name(row: Mapping[str, Any]) -> str:
+def _name(row: Mapping[str, object]) -> str:
     dp_rank, stage, rank = (none_if_null(row[column]) for column in ("dp_rank", "stage", "rank"))
     text = " ".join([f"dp rank {dp_rank}"] * (dp_rank is not None) + [f"stage {stage}"] * (stage is not None))
     return f"rank {rank} ({text})" if rank is not None else text

@@ -125,7 +125,7 @@ class RunSettings:
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
 
-    def add(self, key: str, value: Any, line: str, position: int) -> None:
+    def add(self, key: str, value: object, line: str, position: int) -> None:
         """Add a value of a key that a line prints. Different values of one key are all kept."""
         positions = self._values.setdefault(key, {}).setdefault(value, {})
         positions[line] = min(positions.get(line, position), position)
