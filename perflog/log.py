@@ -275,7 +275,9 @@ class Log:
 
     def _with_attempts(self, runs: pa.Table) -> pa.Table:
         """Return table `runs` with the job and the attempt of each run that is an attempt."""
-        if not self.some_rows("milestones", {"kind": lambda kind: kind in ("restore", "startup")}).num_rows:
+        has_several = len({key.sha256 for key in self.run_keys}) < len(self)  # in one log
+        is_restart: Where = {"kind": lambda kind: kind in ("restore", "startup")}
+        if not has_several and not self.some_rows("milestones", is_restart).num_rows:
             return runs
         attempts: Attempts = provider("attempts")
         return attempts.with_attempts(runs, self)

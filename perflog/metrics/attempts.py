@@ -4,7 +4,8 @@ A run continues an earlier one if it loads a checkpoint of it. The evidence: a l
 checkpoint is loaded, at a step that the earlier run saved, or reached where it prints no saves; the same settings; and
 clocks in order, as far as the logs have any. A restart on another number of ranks has other settings of its world: it
 continues a run of the same log, or of the same job id. Runs of a sweep or of an array of jobs load no checkpoint of
-each other.
+each other. A run of the same log with the same settings that goes on at a step which the run before it reached
+continues that run, too.
 """
 
 from __future__ import annotations
@@ -98,7 +99,8 @@ def attempts(tables: Tables) -> dict[str, Attempt]:
     milestones = tables.rows("milestones")
     restores = milestones.where(milestones.one_of("kind", [RESTORE])).by("run")
     restarts = milestones.where(milestones.one_of("kind", [STARTUP]) & milestones.one_of("edge", ["begin"])).by("run")
-    if not (restores or restarts) or len(tables.rows("runs")) < 2:
+    has_several = bool((tables.rows("runs")["index"] > 1).any())  # in one log
+    if not (restores or restarts or has_several) or len(tables.rows("runs")) < 2:
         return {}
     return _Chains(tables, restores, restarts).attempts()
 
@@ -197,11 +199,20 @@ class _Chains:
             step = None if loaded is None else loaded[0]
             return before, (step, line, "the launcher starts the processes of the attempt before again")
         if loaded is None:
-            return None
+            return None if before is None else self._went_back(before, extent)
         for each in reversed(earlier):
             if evidence := self._evidence(each, extent, loaded[0]):
                 return each, (*loaded, evidence)
         return None
+
+    def _went_back(self, before: Extent, extent: Extent) -> _Continued | None:
+        """The run before in the log, if a run with its settings goes on at a step that it reached after its first."""
+        is_within = before.first_step < extent.first_step <= before.last_step
+        differing = _differing(self._settings[before.run], self._settings[extent.run], same_log=True)
+        if not is_within or differing or not _follows(before, extent):
+            return None
+        evidence = f"it goes on at step {extent.first_step:,}, which the attempt before reached"
+        return before, (None, extent.first_step_line, evidence)
 
     def _evidence(self, earlier: Extent, extent: Extent, step: int | None) -> str | None:
         """What shows that a run continues an earlier one, in words; None if it does not."""

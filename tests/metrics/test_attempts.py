@@ -130,6 +130,25 @@ def test_a_restart_in_the_same_log_is_a_run_of_its_own(tmp_path: Path) -> None:
     assert "1 job, 2 attempts, 100 steps (10 done again)" in perflog.overview(log).what
 
 
+@pytest.mark.parametrize(("again", "numbers_of_runs"), [("lr=0.1", [1, 2]), ("lr=0.2", [None, None])])
+def test_a_program_that_prints_its_start_again_and_goes_back(
+    again: str, numbers_of_runs: list[int | None], tmp_path: Path
+) -> None:
+    """It says nothing of a checkpoint. With other settings it is another job."""
+
+    def steps(first: int, last: int, minute: int) -> list[str]:
+        stamps = ((step, f"2026-07-17 12:{minute + step // 30:02d}:{2 * step % 60:02d}") for step in range(first, last))
+        return [f"{stamp} step {step} | loss {9 - step / 20:.3f} | step_time 2.0 s" for step, stamp in stamps]
+
+    start = "Initializing process group, world size 8\nargs: Namespace({}, batch_size=32)\nStarting training"
+    lines = [start.format("lr=0.1"), *steps(1, 31, 0), start.format(again), *steps(21, 41, 3)]
+    log = read("\n".join([*lines, ""]), tmp_path)
+    assert numbers(log) == numbers_of_runs
+    if numbers_of_runs[0]:
+        (row,) = perflog.metrics.goodput(log).to_dict("records")
+        assert (row["attempts"], row["steps_lost"], row["down_s"], row["stall_s"]) == (2, 10, 162, 0)
+
+
 def test_a_restart_between_two_printed_steps(tmp_path: Path) -> None:
     log = read(titan(45, 8), tmp_path)
     assert "1 job, 2 attempts, 100 steps (15 done again)" in perflog.overview(log).what

@@ -159,3 +159,35 @@ def test_another_name_before_the_steps_is_another_run() -> None:
     assert len(runs(in_turn.replace("gpt2", "llama2").encode())) == 1  # numbers may be of processes
     alone = "".join(f"gpt2: step {step} loss 2.{step}\n" for step in (1, 2, 3, 1, 2, 3))
     assert len(runs(alone.encode())) == 1
+
+
+START = ("Initializing process group, world size 8", "Loading dataset c4", "Starting training")
+
+
+def restarted(begins: int, reached: int = 12, again: tuple[str, ...] = START, start: tuple[str, ...] = START) -> bytes:
+    """A run that is started again after some steps, and goes on at one of them."""
+    lines = [f"step {step} | loss {9 - step / 5:.3f} | 118.{step} ms" for step in range(1, 21)]
+    return "\n".join([*start, *lines[:reached], *again, *lines[begins - 1 :], ""]).encode()
+
+
+@pytest.mark.parametrize("begins", [2, 8, 11])
+def test_first_lines_that_are_printed_again_begin_a_run(begins: int) -> None:
+    """However the log is cut into chunks."""
+    data = restarted(begins)
+    assert runs(data) == [(None, 4, 12), (None, 16, 21 - begins)]
+    assert all(runs(data, size) == runs(data) for size in (60, 200, 500))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        restarted(1),  # an epoch, whose steps begin again
+        restarted(13),  # nothing is done again
+        restarted(8, again=START[1:]),
+        restarted(8, again=()),
+        restarted(8, start=START[:1], again=START[:1]),  # one line is any line
+        restarted(8, again=("Initializing optimizer", *START[1:])),
+    ],
+)
+def test_steps_that_go_back_are_of_one_run_else(data: bytes) -> None:
+    assert len(runs(data)) == 1

@@ -3,6 +3,8 @@
 Steps that begin again show no other run: ranks print them, and epochs. A heading between them that is not the heading
 of the run above does: `### BF16`, `=== seed 2 ===`, `run 2:`, `$ python train.py --compile`. So does another name
 before the lines of steps: `gpt2: step 1`, later `llama3: step 1`.
+
+The first lines of the log, printed again before steps that go back, show that the program has started again.
 """
 
 from __future__ import annotations
@@ -41,6 +43,8 @@ _COMMAND = lazy_pattern(
 _OF_SETTINGS = lazy_pattern(r"(?:\S+ )*[A-Za-z_]\w*=\S+(?: [A-Za-z_]\w*=\S+)+")
 """Settings in a title, wherever it is above the steps: `=== shape=llama3_8b B=1 S=2048 ===`."""
 _NAME = lazy_pattern(LEAD.decode() + r"(?:\[(?P<name>[A-Za-z][\w.+-]*)\]:?|(?P<word>[A-Za-z][\w.+-]*)(?::| \|)) ")
+_OPENING, _FEWEST = 3, 2  # lines with which the program starts: as many as are compared, and at least
+_LETTERS = lazy_pattern(r"(?:.*?[^\W\d_]){8}")
 _DIGITS = lazy_pattern(r"[0-9]+")
 _WORD = lazy_pattern(r"[^\W\d_]+")
 _RUNS = frozenset(("run", "test", "trial", "version"))  # of what is numbered, what may be a run of its own
@@ -96,6 +100,7 @@ class HeadedRuns(Struct):
     below: Sequence[Heading] = ()  # since the last step
     is_named: bool = False  # whether names before the lines of steps distinguish the runs
     is_simple: bool = True
+    opening: Sequence[str] = ()  # the first lines of the log, without digits
 
     def runs(self, steps: PrintedSteps, batch: Batch, low: int, high: int, before: float) -> list[HeadedRun]:
         """Return the runs that begin in a batch.
@@ -113,6 +118,7 @@ class HeadedRuns(Struct):
             return found
         is_plain = steps.epochs == PLAIN
         positions, numbers = steps.positions[is_plain], steps.steps[is_plain]
+        self.opening = self._opening(steps, batch, low)
         if not len(numbers):
             self.below = [*self.below, *headings_between(batch, low, high)]
             return found
@@ -126,8 +132,14 @@ class HeadedRuns(Struct):
         for k in np.flatnonzero(begins_again | changes_name).tolist():
             if not (begins_again[k] or self.is_named):
                 continue
-            position = int(positions[k])
-            between = headings_between(batch, int(positions[k - 1]) + 1 if k else low, position)
+            position, after = int(positions[k]), int(positions[k - 1]) + 1 if k else low
+            if self.first < numbers[k] and position < before and k - begin >= FEW:
+                restart = self._printed_again(batch, after, position)
+                if restart is not None:
+                    found.append(HeadedRun(restart, None, None))
+                    begin = k
+                    continue
+            between = headings_between(batch, after, position)
             between = _above(between if k else [*self.below, *between], position)
             between = [*between, *_names(batch, positions[k : k + 1])]
             known, forms = ({getattr(heading, name) for heading in self.above} for name in ("text", "form"))
@@ -146,6 +158,21 @@ class HeadedRuns(Struct):
         self.below = headings_between(batch, int(positions[-1]) + 1, high)
         return found
 
+    def _opening(self, steps: PrintedSteps, batch: Batch, low: int) -> Sequence[str]:
+        """Return the first lines of the log up to its first step, as far as they have been read with a batch."""
+        if self.first is not None or len(self.opening) == _OPENING:
+            return self.opening
+        first = next(iter(steps.positions.tolist()), END)
+        return [*self.opening, *(text for _, text in _starts(batch, low, first, first=True))][:_OPENING]
+
+    def _printed_again(self, batch: Batch, low: int, high: int) -> int | None:
+        """Return where the first lines of the log are printed again between two positions; None if they are not."""
+        if len(self.opening) < _FEWEST:
+            return None
+        lines, number = _starts(batch, low, high), len(self.opening)
+        parts = (lines[n : n + number] for n in range(len(lines) - number + 1))
+        return next((part[0][0] for part in parts if [text for _, text in part] == self.opening), None)
+
     def _changes_name(self, batch: Batch, positions: Ints, begins_again: Mask) -> Mask:
         """Return which steps have another name before their line than the step before them, if runs may have names."""
         changes = np.zeros(len(positions), np.bool_)
@@ -161,17 +188,33 @@ class HeadedRuns(Struct):
         last = steps.positions[steps.epochs == PLAIN][-1:].tolist()
         begins = last[0] + 1 if last else 0
         has_steps = bool(last) or self.first is not None
-        return self.is_simple and has_steps and bool(headings_between(batch, begins, END))
+        if not (self.is_simple and has_steps):
+            return False
+        opening = self._opening(steps, batch, 0)[:1]
+        return any([text] == opening for _, text in _starts(batch, begins, END)) or bool(
+            headings_between(batch, begins, END)
+        )
 
 
 def headings_between(batch: Batch, low: int, high: int) -> list[Heading]:
     """Return the headings among the last lines of a batch from one position to before another."""
+    return list(_headings(*_lines_between(batch, low, high)))
+
+
+def _starts(batch: Batch, low: int, high: int, first: bool = False) -> list[tuple[int, str]]:
+    """Return the lines with words among the last or first lines between two positions, with `#` for their digits."""
+    lines = zip(*_lines_between(batch, low, high, first), strict=True)
+    return [(position, _DIGITS.sub("#", text)) for position, text in lines if _LETTERS.match(text)]
+
+
+def _lines_between(batch: Batch, low: int, high: int, is_first: bool = False) -> tuple[list[int], list[str]]:
+    """Return the positions and texts of the last lines between two positions, or of the first ones."""
     first, end = batch.rows_from(np.array([low, high], np.int64)).tolist()
-    rows = np.arange(max(first, end - _LINES), end)
+    rows = np.arange(first, min(end, first + _LINES)) if is_first else np.arange(max(first, end - _LINES), end)
     if not len(rows):
-        return []
+        return [], []
     positions = batch.positions_of(rows)
-    return list(_headings(positions.tolist(), batch.texts(positions, _LONGEST + 1)))
+    return positions.tolist(), batch.texts(positions, _LONGEST + 1)
 
 
 def _headings(positions: Sequence[int], texts: Sequence[str]) -> Iterator[Heading]:
