@@ -100,9 +100,10 @@ def _left_out(table: Sequence[Sequence[str]]) -> list[str]:
     if not table:
         return []
     if len(table[0]) > 2:
-        names = [column[0] for column in table if column[0] != _FORMAT]
-        return folded_list("No room for ", names, 1) if names else []
-    return folded_list("Also ", [f"{name} {value}" for name, value in table if value != "-"], 1)
+        before, texts = "No room for ", [column[0] for column in table if column[0] != _FORMAT]
+    else:
+        before, texts = "Also ", [f"{name} {value}" for name, value in table if value != "-"]
+    return folded_list(before, texts, 1) if texts else []
 
 
 def _rows_shown(overview: Overview) -> list[int | None]:
