@@ -50,6 +50,9 @@ _NO_WAY = frozenset(
 have none.
 """
 
+FACTORS = frozenset("scale scaler scaling weight coef coeff".split())
+"""Words in names of factors of a loss."""
+
 COUNTDOWN = frozenset("eta remaining left".split())
 """Words in names of how long a run still takes."""
 
@@ -80,6 +83,8 @@ def better(key: str, unit: str) -> Better | None:
     """Return which way a value is better: by the words of its name, else by its unit; None if unknown."""
     words = words_of(key)
     if words and _WORK.issuperset(words):
+        return None
+    if "loss" in words and unit not in BETTER and not FACTORS.isdisjoint(words):
         return None
     if _is_work_of_energy(words):
         return "higher"

@@ -14,6 +14,9 @@ from perflog.metrics.directions import better, direction, names_energy, names_ra
         ("perplexity", "1", None),  # a change in percent
         ("iteration time", "1", None),
         ("val_loss", "", "lower"),
+        ("loss_scale", "", None),  # a factor
+        ("aux_loss_coef", "1", None),
+        ("loss_scaling_time", "s", "lower"),
         ("topAccuracy", "", "higher"),
         ("acc1", "%", "higher"),
         ("throughput", "", "higher"),

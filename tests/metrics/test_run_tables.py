@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -204,3 +205,57 @@ def test_rows_of_files_that_are_in_order() -> None:
     assert [(place, rows["line"].to_pylist()) for place, rows in found] == [
         (("a", 0), [0, 1]), (("b", 0), [0, 1, 2]), (("c", 0), [0]),
     ]  # fmt: skip
+
+
+def test_rows_by_run() -> None:
+    tables = of_runs(a=2, b=0, c=1)
+    assert {run: rows["line"].tolist() for run, rows in tables.rows_by_run("steps").items()} == {"a": [0, 1], "c": [0]}
+    assert [tables.rows_of("steps", run)["line"].tolist() for run in "abc"] == [[0, 1], [], [0]]
+    assert tables.run_order() == {"a": 0, "b": 1, "c": 2} and tables.whole is tables
+    assert tables.only("a").whole is tables and tables.only("ab").only("a").whole is tables
+    assert list(tables) == list(TABLES) and len(tables) == len(TABLES)
+    named = Tables({"runs": pd.DataFrame({"run": ["a", "b"], "label": ["fast", None]})})
+    assert named.labels() == {"a": "fast", "b": None}
+
+
+def test_a_result_is_computed_once_for_each_value() -> None:
+    calls = list[tuple[int, int]]()
+
+    @module.computed_list
+    def numbers(tables: Tables, most: int, *, least: int = 0) -> Iterator[int]:
+        calls.append((least, most))
+        yield from range(least, most)
+
+    first, second = of_runs(a=1), of_runs(a=1)
+    for tables in (first, first, second):
+        assert numbers(tables, 3) == [0, 1, 2] and numbers(tables, 3, least=2) == [2]
+    assert calls == [(0, 3), (2, 3)] * 2
+    assert [module.cached({}, "key", lambda: 5), module.cached(first, "key", lambda: 6)] == [5, 6]
+    assert module.cached(first, "key", lambda: 7) == 6 and module.cached({}, "key", lambda: 8) == 8
+
+
+def test_a_run_that_several_tables_hold_counts_once() -> None:
+    one, other = of_runs(a=2, b=3), of_runs(b=1, c=1)
+    both = module.merge_tables((one, other))
+    assert both.rows("runs")["run"].tolist() == ["a", "b", "c"] and both.counts("steps") == {"a": 2, "b": 3, "c": 1}
+    assert both.count("phases") == 0 and list(both["phases"]) == [column.name for column in TABLES["phases"]]
+    assert module.merge_tables((one,)) is one
+    log = read_traces()
+    keys = [key.id for key in log.run_keys]
+    merged = module.merge_tables((log.select(log.run_keys[0]), log))
+    assert merged.rows("runs")["run"].tolist() == keys and merged.count("events") == Tables(log).count("events")
+
+
+def test_a_large_run_is_read_some_parts_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The parts that pass, as many as have room; a run of few rows whole."""
+    log = read_traces()
+    counts = {key.id: {0: 3, 1: 2, 2: 1} if k else {0: 2, 1: 1} for k, key in enumerate(log.run_keys[:2])}
+    monkeypatch.setattr(module, "_AT_ONCE", 4)
+    monkeypatch.setattr(Tables, "_part_counts", lambda _self, _name: counts)
+    small, large = counts
+    divided = list(Tables(log)._few_at_once("events", {}))
+    assert sorted(divided, key=str) == sorted([([small], None), ([large], [0]), ([large], [1, 2])], key=str)
+    some: Where = {"run": one_of(large), "part": one_of(1, 2)}
+    assert list(Tables(log)._few_at_once("events", some)) == [([large], [1, 2])]
+    monkeypatch.setattr(module, "_AT_ONCE", 9)
+    assert list(Tables(log)._few_at_once("events", {})) == [(None, None)]

@@ -12,6 +12,7 @@ from support.metrics_logs import by_hand
 
 import perflog
 from perflog.metrics import Tables
+from perflog.metrics.compared import Steady
 from perflog.metrics.series import series_ends as module
 from perflog.metrics.series.series_ends import (
     LOSS,
@@ -231,3 +232,69 @@ def test_summaries_with_a_unit_that_has_a_better_direction() -> None:
     found = [(key, unit, better, values.tolist()) for key, unit, better, values in summary_figures(rows)]
     assert found == [("rate", "1/s", "higher", [5.0, 7.0]), ("time", "s", "lower", [2.0])]
     assert list(summary_figures(rows.where(rows["value"] > 9))) == []
+
+
+def test_losses_that_a_run_prints_at_its_end() -> None:
+    """They have no unit and a better direction."""
+    given = [("train_loss", None, 2.0), ("eval_loss", None, 3.0), ("loss_time", "s", 4.0), ("loss_scale", None, 9.0),
+             ("accuracy", None, 0.5)]  # fmt: skip
+    summaries = [{"key": key, "unit": unit, "value": value} for key, unit, value in given]
+    rows = Tables(by_hand("summaries", summaries)).rows("summaries")
+    found = [(key, unit, better, values.tolist()) for key, unit, better, values in module.summary_losses(rows)]
+    assert found == [("train_loss", "", "lower", [2.0]), ("eval_loss", "", "lower", [3.0])]
+    assert list(module.summary_losses(rows.where(rows["value"] > 9))) == []
+
+
+def test_the_last_line_of_a_series_counts_in_any_order_of_the_rows() -> None:
+    rows = [{"key": "val_loss", "value": value, "line": line} for value, line in ((1.0, 9), (2.0, 7), (3.0, 8))]
+    tables = Tables(by_hand("values", rows))
+    assert [values.tolist() for *_, values in last_values(tables.rows("values"), tables.rows("steps"))] == [[1.0]]
+
+
+def test_a_series_has_its_value_at_the_step_of_all_runs_before_its_last_one() -> None:
+    """Of a series that ends at another step than that of other runs. Values with a unit have their last one alone."""
+    rows: list[dict[str, Any]] = [{"step": step, "loss": 9.0 - step} for step in range(1, 6)]
+    rows += [{"table": "values", "step": step, "key": "val_loss", "value": 8.0 - step} for step in (2, 4)]
+    rows += [{"table": "values", "step": step, "key": "rate", "value": 5.0, "unit": "1/s"} for step in (2, 4)]
+    tables = Tables(by_hand("steps", rows))
+    at = {"loss": 3, "val_loss": 2, "rate": 2, "other": 4}
+    found = module._series_values(tables.rows("values"), tables.rows("steps"), at)
+    assert [(name, values.tolist()) for name, _, _, values in found] == [
+        ("loss at step 3", [6.0]), ("loss", [4.0]), ("val_loss at step 2", [6.0]), ("val_loss", [4.0]), ("rate", [5.0])
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("steady", "names"),
+    [
+        (Steady({"r": 0}, {}, {"r": {"loss": 1}}), ["loss at step 1", "loss"]),
+        (Steady({"r": 0}, {}, {"r": {"loss": 1}}, last={"r": 2}), ["loss"]),  # all ends are the same then
+        (Steady({}, {}), []),  # a run that is not compared
+    ],
+)
+def test_samples_of_the_values_of_a_run(steady: Steady, names: list[str]) -> None:
+    tables = Tables(by_hand("steps", [{"step": step, "loss": 9.0 - step} for step in (1, 2, 3)]))
+    found = list(module.value_samples(tables, steady))
+    assert [(measure.kind, measure.name, run) for measure, run, _ in found] == [("value", name, "r") for name in names]
+    if names:
+        assert found[-1][2].tolist() == [9.0 - steady.last.get("r", 3)]
+
+
+@pytest.mark.parametrize(
+    ("first", "table", "names"),
+    [
+        ({}, "values", ["avg_rate", "tokens_per_s", "time"]),
+        ({"r": 3}, "values", ["time"]),  # averages of the steps that are compared themselves
+        ({}, "collectives", []),  # a benchmark of collectives
+    ],
+)
+def test_samples_of_the_printed_ends_of_a_run(first: dict[str, int], table: str, names: list[str]) -> None:
+    given = [("time", "s", None), ("avg_rate", "1/s", 1), ("tokens_per_s", "1/s", None), ("count", None, None)]
+    rows: list[dict[str, Any]] = [
+        {"key": key, "unit": unit, "value": 2.0, "window_first": window, "window_last": window}
+        for key, unit, window in given
+    ]
+    tables = Tables(by_hand("summaries", [*rows, {"table": table}]))
+    found = list(module.summary_samples(tables, Steady({"r": 0}, first)))
+    assert [(measure.kind, measure.name) for measure, *_ in found] == [("summary", name) for name in names]
+    assert list(module.summary_samples(tables, Steady({}, first))) == []

@@ -10,14 +10,14 @@ from msgspec import Struct
 
 from perflog.arrays import Mask
 from perflog.grouping import grouped
-from perflog.metrics.directions import letter_words
+from perflog.metrics.directions import FACTORS, letter_words
 from perflog.metrics.run_tables import Tables, computed_list
 from perflog.statistics.groups import groups_of
 from perflog.tables.columns import NULL, Rows
 
 LOSS, GRAD_NORM = "loss", "grad_norm"
 _COLUMNS = (LOSS, GRAD_NORM)
-_NO_LOSS = frozenset(("scale", "scaler", "scaling", "best", "min", "weight", "coef", "coeff", "z"))
+_NO_LOSS = FACTORS | {"best", "min", "z"}
 """Words of names with the word `loss` that are not losses: factors, or values that are NaN until they are known."""
 _COMPARED, _FAR, _FAR_SHARE = 50, 10.0, 0.5  # values; times their scatter, and share of their median, of a rise
 _LONGER, _SPARSE = 3, 3  # times the longest gap before; number of gaps
