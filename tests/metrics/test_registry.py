@@ -6,11 +6,13 @@ import inspect
 import pydoc
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import fields
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import pandas as pd
 import pytest
 from msgspec import Struct
@@ -18,8 +20,10 @@ from support.paths import ROOT
 
 from perflog.errors import UsageError
 from perflog.metrics import METRICS, Options, get
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, column, columns_of, metric_table
+from perflog.metrics.compared import ComparedColumn, Measure, Sample, Steady
+from perflog.metrics.registry import RUN_COLUMNS, Metric, MetricColumn, column, columns_of, metric_table
 from perflog.metrics.run_tables import Tables
+from perflog.tables.schema import TABLES
 
 
 def test_the_order_of_the_metrics_is_deliberate() -> None:
@@ -150,3 +154,42 @@ def test_every_test_checks_the_columns_of_metrics() -> None:
     assert list(table) == ["run", "label", "time_s"]
     with pytest.raises(AssertionError, match="columns that no metric declares: tme_s"):
         metric_table(columns, [{"run": "a"}, {"run": "b", "tme_s": 1.0}], tables)
+
+
+def test_a_metric_is_computed_once_and_its_table_is_a_copy() -> None:
+    calls = list[Options]()
+
+    def compute(tables: Tables, options: Options) -> list[dict[str, object]]:
+        calls.append(options)
+        return [{"run": run, "time_s": 1.5} for run in tables.rows("steps")["run"].tolist()]
+
+    columns = (*RUN_COLUMNS, MetricColumn("time_s", "s", "higher"))
+    compared = ComparedColumn("phase", "its time", "time_s")
+    own = Metric("own", "title", ("steps",), columns, "time_s", "", "", compute, (compared, _sampled))
+    steps = pd.DataFrame({"run": ["a", "b"]}).reindex(columns=[each.name for each in TABLES["steps"]])
+    tables = Tables({"runs": pd.DataFrame({"run": ["a", "b"], "label": ["one", None]}), "steps": steps})
+    found = own(tables)
+    found["time_s"] = 9.0
+    assert own(tables)["time_s"].tolist() == [1.5, 1.5] and len(calls) == 1
+    assert own(tables, warmup=3, level=0.5)["run"].tolist() == ["a", "b"] and calls[1:] == [
+        Options(warmup=3, level=0.5)
+    ]
+    assert own.table_of("b", tables, Options())["run"].tolist() == ["b"] and len(calls) == 2
+    assert own.table_of("c", tables, Options())["run"].tolist() == []
+    assert (own.unit, own.better) == ("s", "higher")
+    samples = [(measure.name, run, values.tolist()) for measure, run, values in own.samples(tables, Steady({}, {}))]
+    assert samples == [("its time", "a", [1.5]), ("its time", "b", [1.5]), ("sampled", "a", [2.0])]
+
+
+def test_a_metric_without_one_of_its_tables_has_no_rows() -> None:
+    def compute(_tables: Tables, _options: Options) -> list[dict[str, object]]:
+        raise AssertionError
+
+    own = Metric("own", "title", ("runs", "steps"), RUN_COLUMNS, "run", "", "", compute, (_sampled,))
+    tables = Tables({"runs": pd.DataFrame({"run": ["a"], "label": [None]})})
+    assert not len(own(tables)) and list(own(tables)) == ["run", "label"]
+    assert list(own.samples(tables, Steady({}, {}))) == [] and not len(own.table_of("a", tables, Options()))
+
+
+def _sampled(_tables: Tables, _steady: Steady) -> Iterator[Sample]:
+    yield Measure("step", "sampled"), "a", np.array([2.0])

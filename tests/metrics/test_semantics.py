@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from perflog.errors import FormatError
+from perflog.formats.expressions import Expression
 from perflog.formats.loader.format_file import load
+from perflog.formats.model import Phase
 from perflog.formats.registry import known
-from perflog.metrics.semantics import run_semantics
+from perflog.metrics.semantics import RunSemantics, ending_shapes, evaluate, run_semantics, semantics_by_run
 
 GOOD = """\
 title = "A log"
@@ -137,3 +140,85 @@ def test_the_parents_of_phases_that_no_format_declares() -> None:
     assert meaning.possible_parents("backward_params") == ("backward",)
     assert meaning.possible_parents("forward_backward") == meaning.possible_parents("other") == ("step",)
     assert meaning.lineage("backward_params", 1) == ("backward_params", "backward", "step")
+
+
+def test_the_parent_of_an_occurrence_that_is_not_known() -> None:
+    """It is known only if all occurrences have the same. The step has none."""
+    semantics = run_semantics("moe_layer", "{}")
+    assert [semantics.known_parent("gather_gemm", k) for k in (1, 2, 9, None)] == [
+        "gemm1_forward", "gemm2_backward", "gemm2_backward", None
+    ]  # fmt: skip
+    assert [semantics.known_parent(name, None) for name in ("step", "forward", "odd", "backward_odd")] == [
+        None, "step", "step", "backward"
+    ]  # fmt: skip
+    assert semantics.possible_parents("step") == ()
+
+
+def own(folder: Path, **phases: str) -> RunSemantics:
+    """The meaning of phases with these parents."""
+    form = load(given(folder, GOOD))
+    named = {name: Phase(name, of=tuple(of.split())) for name, of in phases.items()}
+    return RunSemantics(form, phases=named | {"beside": Phase("beside", of=("forward",), hidden=True)})
+
+
+def test_the_lineage_of_a_phase_ends_where_it_is_not_known(tmp_path: Path) -> None:
+    """Only the phase itself has a known occurrence. A phase that is inside itself is named once."""
+    semantics = own(tmp_path, a="b", b="forward", often="a b", ring="turn", turn="ring", inside="beside")
+    lineages = {name: semantics.lineage(name, 2) for name in ("a", "often", "ring", "step")}
+    assert lineages == {
+        "a": ("a", "b", "forward", "step"), "often": ("often", "b", "forward", "step"), "ring": ("ring", "turn"),
+        "step": ("step",),
+    }  # fmt: skip
+    assert semantics.lineage("often", None) == ("often",)
+    hidden = {name: semantics.is_hidden(name, 1) for name in ("a", "beside", "inside", "step", "odd")}
+    assert [name for name, is_hidden in hidden.items() if is_hidden] == ["beside", "inside"]
+
+
+@pytest.mark.parametrize(
+    ("name", "parent"),
+    [
+        ("forward_mlp", "forward"),
+        ("forward_backward", "step"),  # of both
+        ("forward_backward_mlp", "step"),
+        ("work_copy", "work"),  # a phase of the format
+        ("works", "step"),
+        ("forward", "step"),
+    ],
+)
+def test_a_phase_is_inside_the_one_that_it_is_named_after(tmp_path: Path, name: str, parent: str) -> None:
+    assert RunSemantics(load(given(tmp_path, GOOD))).parent(name, 1) == parent
+    if parent == "work":
+        assert RunSemantics(None).parent(name, 1) == "step"
+
+
+def test_numbers_are_no_words_and_no_switches() -> None:
+    semantics = RunSemantics(None, {"lr": 0.5, "bs": 8, "name": "x", "bias": True, "list": [1]})
+    assert semantics.numbers == {"lr": 0.5, "bs": 8}
+    assert (semantics.either_way, semantics.of_one_gpu) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers", "value"),
+    [
+        ("a * 2", {"a": 3.0}, 6.0),
+        ("a * b", {"a": 3.0}, None),
+        ("1 / a", {"a": 0.0}, None),
+        ("a * a", {"a": 1e200}, None),  # beyond all numbers
+    ],
+)
+def test_the_value_of_an_expression(text: str, numbers: dict[str, float], value: float | None) -> None:
+    assert evaluate(Expression(text), numbers) == value
+
+
+def test_runs_have_the_meaning_of_their_own_format() -> None:
+    runs = pd.DataFrame({"run": ["a", "b"], "format": ["megatron", None], "config": [None, '{"x": 1}']})
+    found = semantics_by_run(runs)
+    assert found["a"].format is not None and found["a"].format.name == "megatron" and found["a"].config == {}
+    assert found["b"].format is None and found["b"].config == {"x": 1}
+
+
+def test_the_shapes_that_end_a_run() -> None:
+    assert ending_shapes(None) == frozenset()
+    form = known()["moe_layer"]
+    ends = {line.template.text for line in form.lines if line.closes == "run" or line.table == "summaries"}
+    assert ending_shapes(form) == ends and 0 < len(ends) < len(form.lines)
