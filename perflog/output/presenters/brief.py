@@ -120,7 +120,7 @@ def _is_doubted(overview: Overview, figure: str, group: RunGroup) -> bool:
 def _doubt(overview: Overview, doubt: Doubt) -> str:
     """What one rule found, after the first line that proves it; the mark of a run once."""
     place = _place(overview, doubt.findings[0])
-    return place + overview.in_words(doubt).removesuffix(f" ({place.partition(' ')[0]})")
+    return place + overview.in_words(doubt).removesuffix(f" ({place.partition(' ')[0].rstrip(':')})")
 
 
 def _place(overview: Overview, finding: Finding) -> str:
