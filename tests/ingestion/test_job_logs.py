@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 import perflog
 from perflog.analysis.job_endings import endings
+from perflog.formats.registry import known
+from perflog.ingestion import job_logs as module
 from perflog.log import Log
 from perflog.metrics import Tables
+from perflog.parsing.input.log_names import LogName
+from perflog.parsing.input.process_files import Losses
+from perflog.tables.schema import LOCAL, UTC
 
 TITAN = (
     "[titan] {day} {hour}:{minute:02d}:{second:02d},271 - root - INFO - step: {step:2d}  loss:  {loss:.5f}  "
@@ -384,3 +391,221 @@ def test_files_of_ranks_that_hold_two_attempts(tmp_path: Path) -> None:
     assert dict(zip(parts["part"], parts["time_s"], strict=True)) == pytest.approx({"compute": 0.9015, "step": 0.0985})
     (goodput,) = perflog.metrics.goodput(log).to_dict("records")
     assert (goodput["training_s"], goodput["repeated_s"], goodput["down_s"]) == (59.0, 10.0, 90.0)
+
+
+# --- what decides, by itself ------------------------------------------------------------------------------------------
+
+
+def given(path: str, **known: Any) -> Any:
+    """A file of which this is known: nothing of it is read."""
+    file = module._File(LogName.from_file(path))
+    vars(file).update(known)
+    return file
+
+
+def spans(*ends: tuple[int, int] | None, clock: str = UTC) -> list[Any]:
+    return [given(f"{k}.log", span=end and (clock, *end)) for k, end in enumerate(ends)]
+
+
+@pytest.mark.parametrize(
+    ("ends", "meet"),
+    [
+        ([(0, 10), (5, 20)], True), ([(0, 10), (10, 20)], True), ([(0, 10), (11, 20)], False),
+        ([(11, 20), (0, 10)], False), ([(0, 10), (5, 20), (10, 30)], True), ([(0, 10), (5, 20), (12, 30)], False),
+    ],
+)  # fmt: skip
+def test_logs_of_one_time_have_a_moment_that_all_span(ends: list[tuple[int, int]], meet: bool) -> None:
+    files = spans(*ends)
+    assert module._overlap(files) is meet and module._are_apart(files) is not meet
+    if len(ends) == 2:
+        assert module._meet(*(file.span for file in files)) is meet
+
+
+def test_logs_by_other_clocks_or_none_neither_overlap_nor_are_apart() -> None:
+    for files in ([*spans((0, 10)), *spans((0, 10), clock=LOCAL)], spans((0, 10), None), spans(None, (0, 10))):
+        assert not module._overlap(files) and not module._are_apart(files)
+    assert module._are_apart([*spans((0, 1), None, (5, 6)), *spans((0, 9), clock=LOCAL)])
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "lies"),
+    [
+        ((0, 10), (0, 10), True), ((0, 10), (5, 99), True), ((0, 10), (6, 99), False), ((5, 15), (0, 10), True),
+        ((6, 16), (0, 10), False), ((7, 7), (0, 10), True), ((11, 11), (0, 10), False), (None, (0, 10), False),
+    ],
+)  # fmt: skip
+def test_half_of_the_time_of_a_log_lies_within_another(
+    one: tuple[int, int] | None, other: tuple[int, int], lies: bool
+) -> None:
+    assert module._lies_within(*spans(one, other)) is lies
+    assert not module._lies_within(*spans(one), *spans(other, clock=LOCAL))
+
+
+def steps(moments: Sequence[float], clock: str = "2026-07-17 12:00:{:06.3f} step") -> Losses:
+    return {(0, n): (b"1", clock.format(at).encode()) for n, at in enumerate(moments)}
+
+
+@pytest.mark.parametrize(
+    ("other", "are_in_step"),
+    [
+        (steps([1.5 * n + 0.25 for n in range(10)]), True),
+        (steps([1.5 * n + 0.25 for n in range(9)]), False),  # too few
+        (steps([1.5 * n + 2.0 for n in range(10)]), False),  # another step is done then
+        (steps([2.0 * n for n in range(10)]), False),  # they drift apart
+        (steps([1.5 * n + 0.25 for n in range(10)], "12:00:{:06.3f} step"), False),  # another clock
+        (steps([1.5 * n + 0.25 for n in range(10)], "step {}"), False),
+    ],
+)
+@pytest.mark.parametrize("place", [1, 2])
+def test_processes_do_the_same_steps_at_the_same_times(
+    other: Losses, are_in_step: bool, place: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of them are compared with the first one."""
+    monkeypatch.setattr(module, "_is_of_lines", lambda _: True)
+    files = spans(*[(0, 9)] * 3)
+    for k, file in enumerate(files):
+        vars(file)["losses"] = other if k == place else steps([1.5 * n + 0.125 * k for n in range(12)])
+    assert module._are_in_step(files) is are_in_step
+    assert not module._are_in_step([*files, *spans((20, 30))])
+    monkeypatch.setattr(module, "_is_of_lines", lambda file: file is not files[0])
+    assert not module._are_in_step(files)
+
+
+@pytest.mark.parametrize(
+    ("path", "shape"),
+    [
+        ("run/node12/gpu3.log", "run/node#/gpu3.log"), ("job7/logs/a1.log", "job#/logs/a1.log"),
+        ("j1/n2-3/a.log", "j1/n#-#/a.log"), ("logs/rank_3.log", "logs/rank_3.log"), ("a1.log", "a1.log"),
+    ],
+)  # fmt: skip
+def test_the_innermost_folder_with_a_number(path: str, shape: str) -> None:
+    assert module._numbered_folder(path) == shape
+
+
+@pytest.mark.parametrize(
+    ("path", "rank", "kind", "shape"),
+    [
+        ("run/rank_3.log", 3, "rank", "run/rank_#.log"),
+        ("job_rank_3/rank_3.log", 3, "rank", "job_rank_3/rank_#.log"),
+        ("rank3/log.txt", 3, "rank", "rank#/log.txt"),
+        ("rank_03.log", 3, "rank", "rank_#.log"),
+        ("rank_3/rank_7.log", 3, "rank", "rank_#/rank_7.log"),
+        ("attempt_0/3/stdout.log", 3, "local rank", "attempt_0/#/stdout.log"),
+        ("attempt_3/3/stdout.log", 3, "local rank", "attempt_3/#/stdout.log"),
+    ],
+)
+def test_paths_without_their_rank(path: str, rank: int, kind: str, shape: str) -> None:
+    assert module._without(path, rank, kind) == shape
+
+
+@pytest.mark.parametrize(
+    ("path", "job", "stream"),
+    [
+        ("run/slurm-4711.out", ("run", "4711"), ("run/slurm-4711.#",)),
+        ("run/train_job-4711_3.log", ("run", "4711_3"), None),
+        ("run/train.o4711", ("run", "4711"), ("run/train.#4711",)),
+        ("run/job12.log", None, None),  # too short for an id
+        ("run/job4711_slurm-4712.log", None, None),  # two ids
+        ("run/job4711_slurm-4711.log", ("run", "4711"), None),
+        ("run/stderr.log", None, ("run/#.log",)),
+        ("run/out/train.err", None, None),  # two streams
+        ("run/output.log", None, None),
+    ],
+)
+def test_ids_of_jobs_and_streams_in_names(path: str, job: tuple[str, ...], stream: tuple[str, ...]) -> None:
+    assert (module._job_id(given(path)), module._stream(given(path))) == (job, stream)
+
+
+def form(name: str, library: bool = False) -> Any:
+    return SimpleNamespace(name=name, library=library, named_by=lambda base: base.startswith("named"))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "names", "spans", "formats", "words"),
+    [
+        ((100, 120), ("a", "b"), (None, None), ("x", "x"), "they print alike without a clock"),
+        ((100, 121), ("a", "b"), (None, None), ("x", "x"), ""),  # another length
+        ((100, 100), ("a", "b"), (None, None), ("x", "y"), ""),  # another program
+        ((100, 100), ("a", "named"), (None, None), ("x", "x"), ""),  # the names say more
+        ((100, 100), ("a", "b"), ((UTC, 0, 9), None), ("x", "x"), ""),
+        ((100, 999), ("a", "b"), ((UTC, 0, 9), (UTC, 5, 20)), ("x", "y"), "their clocks overlap"),
+    ],
+)
+def test_what_shows_that_logs_are_of_one_time(
+    sizes: Sequence[int], names: Sequence[str], spans: Sequence[Any], formats: Sequence[str], words: str, tmp_path: Path
+) -> None:
+    files = []
+    for name, size, span, program in zip(names, sizes, spans, formats, strict=True):
+        (tmp_path / name).write_bytes(b"x" * size)
+        files.append(given(str(tmp_path / name), span=span, formats=[form(program)]))
+    assert module._clocks(files) == words
+
+
+def test_programs_that_print_in_a_file() -> None:
+    """A file of libraries alone adds figures to the runs of others; one in which nothing is known does not."""
+    files = [given("a", formats=[form(name, name == "library") for name in names.split()])
+             for names in ("x library", "library", "")]  # fmt: skip
+    assert [(file.programs, file.only_adds) for file in files] == [({"x"}, False), (set(), True), (set(), False)]
+    assert [module._are_of_one_program(pair) for pair in (files[:1] * 2, files[:2], files[1:2] * 2)] == [
+        True, False, False
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("ages", "first_steps", "whole"),
+    [
+        ((2, 1), (1, 5, 9), True), ((2, 1), (1, None, 9), True), ((2, 1), (1, 1, 9), False),  # it starts again
+        ((3, 1), (1, 5, 9), False),  # a part is missing
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("gap", [1, 0, -1])
+def test_parts_of_a_log_go_on_where_the_last_one_ended(
+    ages: Sequence[int], first_steps: Sequence[int | None], whole: bool, gap: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_is_of_lines", lambda _: True)
+    names = [*(f"train.log.{age}" for age in ages), "train.log"]
+    files = [
+        given(name, span=(UTC, (10 + gap) * k, (10 + gap) * k + 10), first_step=step and (0, step), formats=[form("x")])
+        for k, (name, step) in enumerate(zip(names, first_steps, strict=True))
+    ]
+    found = [[file.path for file in parts] for parts, _ in module._rotated(files[::-1])]
+    assert found == [names] * (whole and gap >= 0)
+
+
+def test_a_log_has_the_times_of_its_first_and_last_line_with_one(tmp_path: Path) -> None:
+    def span(*lines: str) -> Any:
+        (tmp_path / "a.log").write_text("\n".join(lines))
+        return module._File(LogName.from_file(str(tmp_path / "a.log"))).span
+
+    day = "2026-07-17 12:00:{:02d},000 step"
+    found = span("title", "[rank3]: " + day.format(1), day.format(5), "", "12:00:59 a part", day.format(9), "end")
+    assert (found[0], found[2] - found[1]) == (LOCAL, 8 * 10**9)
+    assert span(day.format(9), day.format(1)) is None  # it goes back
+    one = span(day.format(9))
+    assert one[1] == one[2] and span("none") is None
+    assert span(*["none"] * 200, day.format(1)) is None and span(*["none"] * 199, day.format(1)) is not None
+
+
+def logs(*rows: tuple[str, str, str | None]) -> list[str]:
+    import pyarrow as pa
+
+    return module.apart(pa.table(dict(zip(("log", "format", "joined_formats"), zip(*rows, strict=True), strict=True))))
+
+
+def test_logs_of_libraries_alone_are_told_where_several_logs_are_beside_them() -> None:
+    library = next(name for name, each in known().items() if each.library and not each.generic)
+    programs = [("b", "torchtitan", None), ("c", "megatron", None)]
+    told = [f"x/{library}: only libraries print in it, and nothing shows to which job it belongs: read apart"]
+    alone = (f"x/{library}", library, None)
+
+    def beside(*others: tuple[str, str, str | None]) -> list[str]:
+        return logs(alone, *((f"x/{name}", form, more) for name, form, more in others))
+
+    assert beside(*programs) == told
+    assert beside(programs[0]) == [] and beside(programs[0], ("d", "meters", None)) == []
+    assert beside(("d", "meters", None), ("e", "meters", None)) == told  # none of a known program
+    assert beside(*programs, ("b", library, None)) == told  # a run of a library in the log of a program
+    assert logs((alone[0], "torchtitan", library), *((f"x/{name}", form, None) for name, form, _ in programs)) == []
+    assert logs(alone, *((f"y/{name}", form, None) for name, form, _ in programs)) == []  # of another folder
+    assert beside(*programs, *((f"f{k}", "megatron", None) for k in range(6))) == []  # too many to tell
+    assert beside(*programs, *((f"f{k}", "megatron", None) for k in range(5))) == told
