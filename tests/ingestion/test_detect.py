@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from perflog.formats.model import Line
 from perflog.formats.registry import known
 from perflog.ingestion import detect as detection
-from perflog.ingestion.detect import LiteralIndex, detect, has_training_bar, prints_steps
+from perflog.ingestion.detect import LiteralIndex, detect, detect_together, has_training_bar, prints_steps
+from perflog.ingestion.joined_logs import JoinedLogs, UnlikeLogsError
 from perflog.parsing.input.chunks import SLACK, Chunk, as_chunk
 from perflog.parsing.match.rank_labels import NO_LABELS, Labels
 from perflog.parsing.match.records import Records, lines_of
@@ -160,3 +162,88 @@ def test_formats_of_any_program_read_what_the_proven_ones_do_not(lines: list[str
     generic = [form for form in known().values() if form.generic]
     detected = detect(chunk(*lines), [*FORMATS, *generic]).formats
     assert {each.format.name: each.lines for each in detected} == found
+
+
+GENERIC = [form for form in known().values() if form.generic]
+
+
+@pytest.mark.parametrize(
+    ("logs", "groups"),
+    [
+        ([[STEP.format(1), STEP.format(2)], [STEP.format(3), STEP.format(4)]], None),
+        ([[STEP.format(1), "unread"], [STEP.format(3), "other"]], None),
+        ([[STEP.format(1)], ["unread"]], [[0], [1]]),
+        ([["unread"], [STEP.format(1)], ["unread"]], [[0, 2], [1]]),
+        ([[f"[rank{k}]:{STEP.format(1)}" for k in range(2)]] * 2, []),  # labels of a launcher: each is read alone
+        ([[f"[Rank {k}] {STEP.format(1)}" for k in range(2)]] * 2, None),
+        ([[f"[Rank {k}] {STEP.format(1)}" for k in range(2)], [STEP.format(1)] * 2], []),
+        ([["epoch,loss,acc", "1,2.5,0.5"]] * 2, []),  # a table from its first line on
+        ([[STEP.format(1), *["unread"] * 9], [STEP.format(1), "unread"]], None),
+        ([[STEP.format(1), *["unread"] * 10], [STEP.format(1), "unread"]], [[0], [1]]),  # less than a tenth is read
+        ([[STEP.format(1), NCCL], [NCCL, STEP.format(1)]], None),
+        ([[STEP.format(1), STEP.format(2), NCCL], [STEP.format(1), NCCL, NCCL]], [[0], [1]]),  # another one is first
+    ],
+)
+def test_logs_that_look_alike_are_detected_together(logs: list[list[str]], groups: list[list[int]] | None) -> None:
+    """As each of them alone. Else the error says which of them look alike, as far as is known."""
+    heads = [chunk(*lines) for lines in logs]
+    if groups is not None:
+        with pytest.raises(UnlikeLogsError) as caught:
+            detect_together(JoinedLogs.of(heads), [*FORMATS, *GENERIC])
+        assert sorted(map(list, caught.value.groups)) == groups
+        return
+    found = detect_together(JoinedLogs.of(heads), [*FORMATS, *GENERIC])
+    for head in heads:
+        alone = detect(head, [*FORMATS, *GENERIC])
+        assert [each.format.name for each in found.formats] == [each.format.name for each in alone.formats]
+        assert (found.labels.has_labels, found.per_rank) == (alone.labels.has_labels, alone.per_rank)
+    if all("unread" not in lines for lines in logs):
+        assert sum(each.lines for each in found.formats) == sum(map(len, logs))
+
+
+TABLE = ["| step | loss | ms |", "|---|---|---|", "| 1 | 2.5 | 30.5 |", "| 2 | 2.4 | 30.6 |"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        (["a title", *TABLE, "the end"], 5),
+        (["a title", *TABLE[:2], "the end"], 0),  # a header alone
+        ([f"[rank{rank}]: {line}" for line in ["a title", *TABLE] for rank in (0, 1)], 10),  # between each other's rows
+        (["a title", "one | two", "a | b", "the end"], 0),  # no figure
+    ],
+)
+def test_a_table_inside_a_log_is_known_by_its_rows(lines: list[str], found: int) -> None:
+    detected = detect(chunk(*lines), [*FORMATS, *GENERIC])
+    assert sum(each.lines for each in detected.formats) == found
+
+
+def test_formats_with_rows_come_before_formats_with_settings() -> None:
+    """Then the one that reads more."""
+    found = [each.format.name for each in detect(chunk(*[NCCL] * 3, STEP.format(1)), FORMATS).formats]
+    assert found == ["torchtitan", "nccl_tests"]
+
+
+@pytest.mark.parametrize(("read", "proves"), [(1, True), (0, False)])
+def test_a_line_that_is_known_in_part_proves_its_format_where_a_tenth_of_the_log_is_of_it(
+    read: int, proves: bool
+) -> None:
+    line = Line("part", FORMATS[0].lines[0].template, partial=True)
+    form = replace(FORMATS[0], lines=(line,))
+    owner = {0: np.arange(1 + read), -1: np.arange(0)}
+    batch: Any = type("Batch", (), {
+        "records": {0: Records(np.arange(1 + read) << 32)}, "owner": owner, "chunk": chunk(*["x"] * 20),
+        "text": lambda self, position: "x",
+    })()  # fmt: skip
+    found = detection._detected([form], [(form, line)], batch)
+    assert [(each.lines, each.share) for each in found] == ([(2, 0.1)] if proves else [])
+
+
+def test_a_generic_format_beside_the_steps_of_a_program_reads_no_steps() -> None:
+    forms = [form for each in GENERIC if (form := detection._without_steps(each)) is not None]
+    assert 0 < len(forms) < len(GENERIC)
+    for form in forms:
+        assert form.library and not form.lines and form.families
+        shapes: list[Any] = [family.shape for family in form.families]
+        assert all(shape.beside_steps and not shape.line.fills_steps for shape in shapes)
+    assert detection._without_steps(FORMATS[0]) is None
