@@ -244,6 +244,7 @@ def test_a_generic_format_beside_the_steps_of_a_program_reads_no_steps() -> None
     assert 0 < len(forms) < len(GENERIC)
     for form in forms:
         assert form.library and not form.lines and form.families
-        shapes: list[Any] = [family.shape for family in form.families]
+        families: Any = form.families
+        shapes = [family.shape for family in families]
         assert all(shape.beside_steps and not shape.line.fills_steps for shape in shapes)
     assert detection._without_steps(FORMATS[0]) is None
