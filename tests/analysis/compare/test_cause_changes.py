@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from support.trace_tables import Event, by_hand, kernel, log, reduce, step
 
 import perflog
+from perflog.analysis.compare.explanations import cause_changes as module
+from perflog.analysis.compare.explanations.cause_changes import CauseChange, CauseKey, _OnSide
+from perflog.analysis.compare.sides import Case
 from perflog.metrics import causes
 from perflog.output.presenters.compare_screen import screen
 
@@ -80,3 +85,76 @@ def test_a_rank_that_is_slow_on_one_side_comes_first(tmp_path: Path) -> None:
         bottlenecks = ["rank 2 (costs 100 ms)", "phase compute"] if side == b else ["phase compute", "rank 2"]
         assert "Causes: the bottleneck is {}, and was {}; ".format(*bottlenecks) in text
         assert "slow rank" not in text  # it is said
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        (CauseKey("step", "communication"), "communication"),
+        (CauseKey("step", "phase", "forward"), "phase forward"),
+        (CauseKey("step", "data", "data_time"), "data_time"),
+        (CauseKey("step", "rank", rank=3), "rank 3"),
+        (CauseKey("step", "phase", "forward", rank=3, stage=1), "phase forward (rank 3, stage 1)"),
+        (CauseKey("trace", "idle", device=0, dp_rank=2), "idle (device 0, data-parallel rank 2)"),
+    ],
+)
+def test_a_cause_in_words(key: CauseKey, words: str) -> None:
+    assert key.words == words
+
+
+def change(subject: str, base: float | None, side: float | None, of: str = "step", **more: Any) -> CauseChange:
+    usual = {
+        "base_whole_s": 1.0, "side_whole_s": 2.0, "base_gain_s": None, "side_gain_s": None, "base_binds": False,
+        "side_binds": False,
+    }  # fmt: skip
+    return CauseChange("", "b", CauseKey(of, subject), base, side, **(usual | more))
+
+
+def test_causes_that_grew_by_a_share_of_the_first_whole() -> None:
+    changes = [
+        change("data", 0.25, 0.375), change("send", 0.5, 0.25), change("wait", 0.25, 0.3), change("new", None, 0.5),
+        change("load", 0.0, 0.5, of="trace"), change("none", 0.25, 0.5, base_whole_s=None),
+    ]  # fmt: skip
+    found = [(each.cause.subject, difference) for each, difference in module.grown(changes, 0.125)]
+    assert found == [("data", 0.125), ("send", -0.25)]
+    assert [each.cause.subject for each, _ in module.grown(changes, 0.25)] == ["send"]
+
+
+def test_causes_of_the_bound_whole_come_first() -> None:
+    """Then the largest difference; those of one side at last."""
+    changes = [
+        change("load", 0.0, 5.0, of="trace"), change("new", None, 9.0), change("data", 0.25, 0.5),
+        change("send", 0.75, 0.25, side_binds=True),
+    ]  # fmt: skip
+    assert [each.cause.subject for each in module._ranked(changes)] == ["send", "data", "new", "load"]
+    assert [each.cause.subject for each in module._ranked(changes[:3])] == ["load", "data", "new"]
+
+
+def test_the_side_that_alone_lists_a_cause() -> None:
+    both, lost, new = (CauseKey("step", subject) for subject in ("both", "lost", "new"))
+    found = module._changes(
+        "", ("a", "b"), {both: _OnSide(1.0), lost: _OnSide(2.0)}, {new: _OnSide(3.0), both: _OnSide(4.0)}
+    )
+    assert [(each.cause, each.base_s, each.side_s, each.only_on) for each in found] == [
+        (both, 1.0, 4.0, None), (lost, 2.0, None, "a"), (new, None, 3.0, "b"),
+    ]  # fmt: skip
+
+
+def test_figures_of_a_cause_over_rows_and_runs() -> None:
+    """A sum needs all of them, a mean is of those that are known."""
+    assert (module._sum([1.0, 2.0]), module._sum([1.0, None])) == (3.0, None)
+    assert (module._mean([1.0, None, 2.0]), module._mean([None])) == (1.5, None)
+    one = module._over_runs([_OnSide(1.0, None, 4.0), _OnSide(3.0, 0.5, 6.0, True)])
+    assert one == _OnSide(2.0, 0.5, 5.0, True)
+
+
+def test_the_causes_of_all_cases_and_sides(monkeypatch: pytest.MonkeyPatch) -> None:
+    key = CauseKey("step", "data")
+    times = {"a1": 1.0, "a2": 2.0, "b1": 3.0, "b2": 4.0}
+    monkeypatch.setattr(module, "_of_side", lambda _, runs, __: {key: _OnSide(times[runs[0]])} if runs else {})
+    sides: Any = [SimpleNamespace(name=name) for name in "abc"]
+    cases = [Case("x", (("a1",), ("b1",), ())), Case("y", (("a2",), ("b2",), ()))]
+    found = module.cause_changes(sides, cases, None)
+    assert [(each.case, each.side, each.base_s, each.side_s, each.only_on) for each in found] == [
+        ("x", "b", 1.0, 3.0, None), ("x", "c", 1.0, None, "a"), ("y", "b", 2.0, 4.0, None), ("y", "c", 2.0, None, "a"),
+    ]  # fmt: skip

@@ -259,3 +259,13 @@ def test_whole_traces_are_not_compared_with_steps() -> None:
     assert left_out == ["a0"] and text.startswith("a: without annotated steps, ") and text.endswith(": a0.log")
     for alike in ([side(a0=TRACE, a1=TRACE), side(b0=TRACE)], [side(a0=STEP), side(b0=STEP)], [side(), side()]):
         assert comparing._leave_out_whole_traces(sides, [case], alike) == []
+
+
+def test_one_line_and_a_line_for_each_row() -> None:
+    """A long name is cut."""
+    assert module._one_line(compared(SLOWER)).endswith(f", {SLOWER.change_in_words}>")
+    assert module._one_line(compared()).endswith(", 1 cases>")
+    cases = (Case("x", (("a0",), ("b0",), ("c0",))),)
+    assert module._one_line(compared(SLOWER, sides=("a", "b", "c"), cases=cases)).endswith(", 1 cases>")
+    lengths = [len(module._line(figure_row(metric="m" * length)).split()[1]) for length in (60, 61)]
+    assert lengths == [60, 60]

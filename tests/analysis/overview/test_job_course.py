@@ -12,7 +12,7 @@ from support.metrics_logs import by_hand
 from perflog.analysis.overview.facts import job_course as module
 from perflog.analysis.overview.run_groups import RunGroup
 from perflog.metrics import Options, Tables
-from perflog.metrics.jobs.job_intervals import CHECKPOINT, COMPILE, STALL, TRAINING, Interval
+from perflog.metrics.jobs.job_intervals import CHECKPOINT, COMPILE, EVALUATION, STALL, TRAINING, Interval
 
 TABLES = Tables(by_hand("steps", []))
 
@@ -52,12 +52,41 @@ def with_pauses(kind: str, *seconds: float) -> Any:
             ["Checkpoints take longer and longer: 2 s after step 10 -> 11 s after step 50 (5 in all)."],
         ),
         ([9.0, 2.0, 11.0, 3.0, 10.0, 12.0], "", []),  # in no order
+        ([0.0, 4.0, 6.0, 8.0, 11.0], "", []),
+        ([0.02, 0.04, 0.06, 0.08, 0.11], "", []),  # of a hundredth of the job
+        ([4.0, 4.1, 4.2, 4.3, 4.4, 4.5, 4.6, 4.7, 9.0], "", []),  # the last one alone
+        (
+            [4.0, 4.1, 9.0, 4.2, 9.1, 9.2, 9.3, 9.4, 9.5],
+            "",
+            ["Checkpoints take longer and longer: 4 s after step 10 -> 9.5 s after step 90 (9 in all)."],
+        ),
     ],
 )
 def test_pauses_that_grow(seconds: list[float], each: str, growing: list[str]) -> None:
     of = with_pauses(CHECKPOINT, *seconds)
     assert module._each(of, CHECKPOINT) == each
     assert list(module._growing_pauses(of)) == growing
+    texts = [text.replace("Checkpoints", "Evaluations") for text in growing]
+    assert list(module._growing_pauses(with_pauses(EVALUATION, *seconds))) == texts
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [([], ""), ([10.0], " (after step 10)"), ([10.0, 5.0], " (the longest 10 s after step 10)")],
+)
+def test_the_longest_stall(seconds: list[float], text: str) -> None:
+    assert module._longest(with_pauses(STALL, *seconds)) == text
+
+
+@pytest.mark.parametrize(("runs", "shown"), [(1, 1), (3, 3), (4, 0)])
+def test_ranks_with_another_clock(monkeypatch: pytest.MonkeyPatch, runs: int, shown: int) -> None:
+    monkeypatch.setattr(module, "clock_offsets", lambda _, run: {} if run == "r" else {1: 5.2, 2: 4.9, 3: -3600.0})
+    tables: Any = SimpleNamespace(rows_of=lambda *_: {"rank": pd.Series([2, 0, 1])})
+    names = [f"r{n}" for n in range(runs)]
+    groups = [RunGroup("A", "", ("r", *names), {})]
+    clock = "the clock of rank 0"
+    text = f"Clocks differ from {clock}: ranks 1, 2 by +5 s; rank 3 by -3,600 s. Times are by {clock}."
+    assert list(module._other_clocks(tables, groups, {"r0": "A: "})) == [f"A: {text}", text, text][:shown]
 
 
 @pytest.mark.parametrize(
@@ -67,6 +96,7 @@ def test_pauses_that_grow(seconds: list[float], each: str, growing: list[str]) -
             job(training=900.0, down=90.0, startup=10.0),
             "Goodput 90 %: training 900 s of 1,000 s; down 90 s, startup 10 s.",
         ),
+        (job(training=0.9, down=0.1), "Goodput 90 %: training 900 ms of 1 s; down 100 ms."),
         (job(training=995.6, down=4.4), "Goodput 99.6 %: training 996 s of 1,000 s."),
         (job(training=80.0, stall=5.0, down=15.0), "Goodput 80 %: training 80 s of 100 s; down 15 s, stall 5 s."),
         (job(1, training=95.0, stall=5.0), ""),  # one attempt, and a high goodput
@@ -204,7 +234,7 @@ def slower(
 
 
 def test_devices_with_a_lower_clock_since_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = clocks(("0", 4, 2e9, 60), ("0", 5, 1e9, 90), ("1", 4, 2e9, 60), ("1", 5, 2e9, 60))
+    rows = clocks(("0", 4, 2.004e9, 60), ("0", 5, 1.004e9, 90), ("1", 4, 2e9, 60), ("1", 5, 2e9, 60))
     expected = ["Since then device 0: clock 2 GHz -> 1 GHz, temperature 60 -> 90 °C; 1 other device as before."]
     assert slower(monkeypatch, *rows) == expected
     assert slower(monkeypatch, *rows, counters=0) == []

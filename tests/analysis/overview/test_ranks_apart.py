@@ -22,7 +22,7 @@ TABLES = Tables(by_hand("steps", [{"step": 1}]))
 def rank_row(
     figure: str = "step_time_s", rank: str | None = "3", ratio: float = 1.5, t: float = 9.0, **more: Any
 ) -> RankRow:
-    out = _Out(3.0, 2.0, StandingOut(3, ratio, t, more.pop("p", 0.002), 0.9)) if rank is not None else None
+    out = _Out(3.002, 2.003, StandingOut(3, ratio, t, more.pop("p", 0.002), 0.9)) if rank is not None else None
     usual: dict[str, Any] = {
         "of": "steps",
         "unit": "s",
@@ -53,6 +53,8 @@ def test_a_rank_that_is_worse_than_the_others(monkeypatch: pytest.MonkeyPatch) -
         )
     ]
     assert outliers(monkeypatch, *better) == []
+    (three,) = outliers(monkeypatch, *rows[:3])
+    assert "a 3 s, the others 2 s (1.5 times) (in 90 %" in three
 
 
 @pytest.mark.parametrize(
@@ -196,6 +198,9 @@ def test_how_far_ranks_lie_apart(monkeypatch: pytest.MonkeyPatch, rows: list[Ran
 def test_steps_of_which_another_rank_is_the_slowest(monkeypatch: pytest.MonkeyPatch) -> None:
     """The step of the run is longer than the median of each rank."""
     longer = RunFigure("step", "s", "lower", {"r": 2.5})
+    fast = RunFigure("samples/s", "1/s", "higher", {"r": 9.0})
+    rate = rank_row("samples_per_s", unit="1/s", min=4.0, max=5.0)
+    assert "the slowest" not in spread(monkeypatch, rank_row(), rate, figures=(STEP, fast))[0]
     (text,) = spread(monkeypatch, rank_row(), figures=(longer,))
     assert text == "Over 8 ranks: step 1 s (rank 0) to 2 s (rank 3); the slowest rank is another one from step to step."
 
@@ -203,7 +208,7 @@ def test_steps_of_which_another_rank_is_the_slowest(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("phase", "times", "texts"),
     [
-        ("data", [0.02, 0.021, 0.35, 0.36], ["Ranks 2, 3 take longer: data 355 ms, the others 20.5 ms."]),
+        ("data", [0.02, 0.021, 0.3512, 0.36], ["Ranks 2, 3 take longer: data 356 ms, the others 20.5 ms."]),
         (
             "data",
             [0.02, 0.021, 0.35, 0.36, 0.02, 0.021],
@@ -214,6 +219,8 @@ def test_steps_of_which_another_rank_is_the_slowest(monkeypatch: pytest.MonkeyPa
         ("data", [0.02, 0.35, 0.36, 0.37], []),  # one is faster
         ("data", [0.02, 0.05, 0.1, 0.2], []),  # each differs
         ("data", [0.0020, 0.0021, 0.0035, 0.0036], []),  # too short to matter
+        ("data", [0.012, 0.012, 0.02, 0.021], []),
+        ("data", [0.0, 0.021, 0.35, 0.36], []),
     ],
 )
 def test_a_block_of_ranks_that_takes_longer(phase: str, times: list[float], texts: list[str]) -> None:

@@ -16,10 +16,10 @@ from perflog.parsing.match.rank_labels import Labels
 from perflog.parsing.match.records import lines_of
 from perflog.parsing.match.scanner import Scanner
 
-FORMAT = """
+FORMAT = '''
 title = "a program that trains several times"
 file_names = ["of_rank_{rank:d}.log"]
-scopes = ["process", "run", "step"]
+scopes = ["process", "run", "part", "step"]
 [[line]]
 name = "process"
 before = "run"
@@ -41,18 +41,55 @@ text = "step {step:d} took {step_time_s:r} ms"
 unit = { step_time_s = "ms" }
 sample = "step 3 took 250.0 ms"
 [[line]]
+name = "stamped"
+table = "steps"
+closes = "step"
+text = "[{_:s}] step {step:d} has loss {loss:r}"
+sample = "[10:00:00] step 3 has loss 2.5"
+[[line]]
 name = "mean"
 table = "summaries"
 text = "mean is {step_time_s:r} ms"
 unit = { step_time_s = "ms" }
 sample = "mean is 250.0 ms"
 [[line]]
+name = "head"
+opens = "part"
+text = "numbers are in {unit:S}"
+sample = "numbers are in ms"
+[[line]]
+name = "wait"
+table = "values"
+text = "wait of one is {wait:r}"
+sample = "wait of one is 2.5"
+[[line]]
+name = "total"
+table = "values"
+outside = "part"
+text = "total of all is {total:r}"
+sample = "total of all is 2.5"
+[[line]]
+name = "state"
+table = "runs"
+text = "state is {state:d}"
+sample = "state is 2"
+[[line]]
 name = "value"
 table = "values"
 text = "loss is {value:r}"
 set = { key = "loss" }
 sample = "loss is 2.5"
+[[block]]
+name = "model"
+begin = "model of {_:s}("
+body = "  layer {_:s}"
+end = ")"
+sample = """
+model of gpt(
+  layer one
+)
 """
+'''
 
 
 @pytest.fixture(scope="module")
@@ -146,3 +183,46 @@ def test_ranks_that_close_their_steps_alone_show_late_and_have_the_log_read_agai
     assert raised.value.decisions == Decisions(separate={1: True})
     tables, _ = assembled(form, early, late, late, decisions=raised.value.decisions)
     assert sum(len(steps(part)) for part in tables) == 10
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_a_scope_ends_with_its_run(form: Format, is_cut: bool) -> None:
+    """A line that is declared outside of it has nothing of it."""
+    step = "step 1 took 250.0 ms"
+    log = ["run with 8 sequences", step, "run with 4 sequences", "numbers are in ms", "wait of one is 2.5"]
+    log += ["total of all is 9.5", step, "wait of one is 1.5", step]
+    log += ["run with 2 sequences", "wait of one is 3.5", step, "end"]
+    lines = [f"{line}\n" for line in log]
+    tables, _ = assembled(form, *(lines if is_cut else ["".join(lines)]))
+    found = [(row["line"], row["value"], row["unit"]) for part in tables for row in part.get("values", ())]
+    assert sorted(found) == [(5, 0.0025, "s"), (6, 9.5, None), (8, 0.0015, "s"), (11, 3.5, None)]
+
+
+def test_the_times_before_steps_and_the_runs_that_have_them(form: Format) -> None:
+    begin, stamped = "run with 8 sequences\n", "[2026-01-01 10:00:0{}] step {} has loss 2.5\n"
+    text = (
+        f"{begin}{stamped.format(1, 1)}step 2 took 250.0 ms\n{begin}step 1 took 250.0 ms\n"
+        f"{begin}step 1 took 250.0 ms\n{stamped.format(3, 2)}"
+    )
+    assembler, lines = Assembler(), lines_of([form])
+    early, ended = assembler.feed(lines, Scanner(lines, Labels()).scan(as_chunk(text.encode())))
+    late, last = assembler.finish(lines)
+    rows = [row for part in (early, late) if "steps" in part for row in part["steps"].to_pylist()]
+    at = [row["printed_ns"] and row["printed_ns"] // 10**9 % 60 for row in rows]
+    assert sorted((row["line"], second) for row, second in zip(rows, at, strict=True)) == [
+        (2, 1), (3, None), (5, None), (7, None), (8, 3),
+    ]  # fmt: skip
+    assert [run.is_stamped for run in (*ended, *last)] == [True, False, True]
+
+
+def test_a_run_ends_after_its_printout(form: Format) -> None:
+    begin, step = "run with 8 sequences\n", "step 1 took 250.0 ms\n"
+    parts = [f"{begin}{step}", f"{begin}{step}model of gpt(\n  layer one\n", f"{begin}{step}", "  layer two\n)\n", step]
+    assert assembled(form, *parts)[1] == [[], [1], [], [2], [], [3]]
+
+
+def test_settings_that_change_in_each_of_several_runs_are_series(form: Format) -> None:
+    part = "run with 8 sequences\nstate is 1\nstate is 2\nstep 1 took 250.0 ms\n"
+    tables, _ = assembled(form, part * 2)
+    found = [(row["run"], row["line"], row["value"]) for of_part in tables for row in of_part.get("values", ())]
+    assert sorted(found) == [("1", 2, 1), ("1", 3, 2), ("2", 6, 1), ("2", 7, 2)]

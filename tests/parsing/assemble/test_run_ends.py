@@ -11,7 +11,7 @@ from support.format_files import given_file
 from support.reading import read
 
 from perflog.formats.loader.format_file import load
-from perflog.parsing.assemble.runs.run_ends import _LOOKED_AT, RunEnds
+from perflog.parsing.assemble.runs.run_ends import _LOOKED_AT, RunEnds, milestones_of
 from perflog.parsing.assemble.runs.run_state import RunIndex, RunState
 from perflog.parsing.match.records import Stamps
 from perflog.tables.row_order import PART_BITS
@@ -111,4 +111,4 @@ def test_a_time_that_is_not_known_is_no_stamp() -> None:
     run = RunState(1, 0, 1, 9)
     RunEnds.add(RunIndex([run]), np.array([1 << PART_BITS]), Stamps.unknown(1))
     RunEnds.add(RunIndex([run]), np.array([1 << PART_BITS]), None)
-    assert run.first_stamps == run.last_stamps == {}
+    assert run.first_stamps == run.last_stamps == {} and milestones_of([run]) is None

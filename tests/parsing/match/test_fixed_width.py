@@ -157,12 +157,19 @@ def test_a_byte_that_differs_is_seen(shift: int) -> None:
 
 def test_lines_of_many_layouts_are_all_read_and_in_order() -> None:
     """Lines of common layouts, and the rest, together cover the chunk."""
-    lines = [f"AB, {i % 7}.{i:0{i % 9 + 1}d}, {i}, 0 ".encode() for i in range(3000)]
+    lines = [f"AB, {i % 7}.{i:0{i % 9 + 1}d}{'0' * 12 * (i == 1500)}, {i}, 0 ".encode() for i in range(3000)]
     found, claimed = ready().match(*edges(lines))
     assert claimed.all()
     assert all((np.diff(part.lines) > 0).all() for _, part in found)
     read = {n: float(x) for _, p in found for n, x in zip(p.lines.tolist(), p.columns["x"].tolist(), strict=True)}
     assert read == {n: float(text.split(b",")[1]) for n, text in enumerate(lines)}
+
+
+@pytest.mark.parametrize("digits", [1, 7, 123456789012345, 999999999999999])
+def test_powers_of_ten_beyond_those_of_a_double_are_exact(digits: int) -> None:
+    powers = np.arange(-40, 41)
+    found = fixed_width._scaled(np.full(len(powers), digits, np.uint64), powers)
+    assert found.tolist() == [float(f"{digits}e{power}") for power in powers.tolist()]
 
 
 def test_a_line_at_the_very_end_is_read_whole() -> None:

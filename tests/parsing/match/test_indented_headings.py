@@ -18,6 +18,14 @@ def test_words_above_indented_lines_are_a_heading() -> None:
     assert log.done.lines["unread"] == 0
 
 
+def test_what_is_measured_before_the_first_heading_is_of_no_case() -> None:
+    assert headings(f"Load time: 7.5 ms\n{CASES}") == [(2, "Prefill"), (5, "Decode")]
+
+
+def test_a_log_that_is_read_in_parts_has_no_headings() -> None:
+    assert not [row for row in read(CASES.encode(), chunk=30).rows("values") if row["key"] == "heading"]
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -45,6 +53,7 @@ def test_words_with_a_colon_above_equal_blocks_are_headings() -> None:
     "text",
     [
         f"{BLOCKS}Throughput: 9.5 tok/s\n", f"Latency: 9.5 ms\n{BLOCKS}", BLOCKS.replace("(B)", "(A)"),
+        BLOCKS[: BLOCKS.index("Results (B)")],
         BLOCKS.replace("Results (B):", "ready"), BLOCKS.replace("Results (B):", "Server config:"),
     ],
 )  # fmt: skip

@@ -50,7 +50,7 @@ def _course(name: str, rows: Rows) -> str:
     steps, values = _by_step(rows)
     if len(steps) < _FEWEST:
         return ""
-    size = max(len(steps) // _PART, 1)
+    size = len(steps) // _PART
     begins = np.append(np.arange(0, len(steps) - size, max(size // _PART, 1)), len(steps) - size)
     levels = [median(values[begin : begin + size]) for begin in begins.tolist()]
     first, last, highest = levels[0], levels[-1], max(levels)
