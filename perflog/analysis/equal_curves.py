@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from itertools import combinations
+from itertools import chain, combinations
 
 import numpy as np
 from msgspec import Struct
 
 from perflog.arrays import Floats, Ints, Mask
 from perflog.formats.registry import known
+from perflog.grouping import grouped
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import Tables
 from perflog.tables.columns import Rows
@@ -27,6 +28,8 @@ _DIGITS = 7  # of all losses of a recording with fewer: that many equal digits a
 _NEARLY_ALL = 0.95  # of the losses: others are rounded at a tie, or printed twice
 _MOST, _MOST_SEARCHED = 100_000, 5000  # losses of a recording that are compared at equal steps, and in their order
 _SOME = 100  # losses that are looked for first
+_DENSE = 10_000  # losses of each other recording that are near: to look at all takes longer than to compare the pairs
+_WIDER = 1.001  # than near: rounding cannot lose what is near
 _DIGITS_OF_FLOAT = 7  # of 4 bytes
 _PRECISE, _FLOAT = 3, 1e-6  # decimals of a loss, at least; relative error of a float of 4 bytes
 _EQUALLY_FAST = 1.1  # greater median of the times of steps / smaller one: recordings differ in what they time
@@ -64,11 +67,9 @@ _Pair = tuple[int, _Curve, _Curve]
 def equal_curves(tables: Tables) -> Iterator[tuple[str, str]]:
     """Yield pairs of runs that are recordings of one run, by their losses: the first of each, and another one."""
     curves = _curves(tables)
-    pairs = [(_common_folders(*pair), *pair) for pair in combinations(curves, 2) if _may_be_one(*pair)]
-    nearest: dict[str, int] = {}
-    for depth, one, other in pairs:
-        for run in (one.run, other.run):
-            nearest[run] = max(nearest.get(run, 0), depth)
+    candidates = _of_one_format(curves) | {(i, j) for i, j in _sharing(curves) if _may_be_one(curves[i], curves[j])}
+    pairs = [(_common_folders(curves[i], curves[j]), curves[i], curves[j]) for i, j in sorted(candidates)]
+    nearest = _nearest(curves, pairs)
     near = (pair for pair in pairs if pair[0] in (nearest[pair[1].run], nearest[pair[2].run]))
     equal = [pair for pair in near if _are_equal(*pair[1:])]
     recordings = {curve.run: [curve] for curve in curves}  # of the run that each records
@@ -85,6 +86,72 @@ def equal_curves(tables: Tables) -> Iterator[tuple[str, str]]:
         if id(every) not in seen:
             seen.add(id(every))
             yield from ((every[0].run, other.run) for other in every[1:])
+
+
+def _of_one_format(curves: Sequence[_Curve]) -> set[tuple[int, int]]:
+    """Return the pairs of one format that may be of one run, as indices."""
+    alike: dict[tuple[str | None, str | bytes], list[int]] = {}
+    for place, curve in enumerate(curves):
+        alike.setdefault((curve.format, curve.job), []).append(place)
+        times = curve.times[~np.isnan(curve.times)][:_ENOUGH]
+        alike.setdefault((curve.format, (times + 0.0).tobytes()), []).append(place)  # without a sign of zero
+    found = {pair for places in alike.values() for pair in combinations(places, 2)}
+    return {(i, j) for i, j in found if _may_be_one(curves[i], curves[j])}
+
+
+def _nearest(curves: Sequence[_Curve], pairs: Sequence[_Pair]) -> dict[str, int]:
+    """Return how many folders each recording has in common with the nearest one that may be of its run.
+
+    `pairs`: pairs of one format. Others may be of one run if a program wrote one of them, whatever their losses.
+    """
+    logs: dict[tuple[str, ...], dict[tuple[str | None, bool], set[str]]] = {}  # in a folder, two of a kind at most
+    for curve in curves:
+        for depth in range(len(curve.parts) + 1):
+            kinds = logs.setdefault(tuple(curve.parts[:depth]), {})
+            kind_logs = kinds.setdefault((curve.format, curve.is_written), set())
+            if len(kind_logs) < 2:
+                kind_logs.add(curve.log)
+    nearest: dict[str, int] = {}
+    for curve in curves:
+        for depth in range(len(curve.parts), -1, -1):
+            kinds = logs[tuple(curve.parts[:depth])]
+            if any(
+                form != curve.format and (written or curve.is_written) and kind_logs != {curve.log}
+                for (form, written), kind_logs in kinds.items()
+            ):
+                nearest[curve.run] = depth
+                break
+    for depth, one, other in pairs:
+        for run in (one.run, other.run):
+            nearest[run] = max(nearest.get(run, 0), depth)
+    return nearest
+
+
+def _sharing(curves: Sequence[_Curve]) -> Iterator[tuple[int, int]]:
+    """Yield pairs of recordings that may share their losses (`_share_losses`), as indices: all that do, and few others.
+
+    The losses of all others are in one order, so that no two recordings that share none are compared.
+    """
+    by_decimals = grouped((curve.decimals, place) for place, curve in enumerate(curves) if curve.decimals >= _PRECISE)
+    for decimals, places in by_decimals.items():
+        losses = np.concatenate([curves[place].losses for place in places])
+        owner = np.repeat(np.arange(len(places)), [len(curves[place].losses) for place in places])
+        order = np.argsort(losses)
+        losses, owner = losses[order], owner[order]
+        for short in chain.from_iterable(by_decimals.values()):
+            some = _some(curves[short])
+            margin = _WIDER * _margin(some, _near(min(decimals, curves[short].decimals)))
+            with np.errstate(invalid="ignore"):  # of infinity, which is near to nothing
+                begins, ends = np.searchsorted(losses, some - margin), np.searchsorted(losses, some + margin, "right")
+            shared = np.zeros((len(some), len(places)), np.bool_)
+            if (ends - begins).sum() > _DENSE * len(places):
+                shared[:] = True
+            else:
+                for shared_by, begin, end in zip(shared, begins.tolist(), ends.tolist(), strict=True):
+                    shared_by[owner[begin:end]] = True
+            for long in (places[k] for k in np.flatnonzero(2 * shared.sum(axis=0) >= len(some)).tolist()):
+                if (len(curves[short].losses), short) < (len(curves[long].losses), long):
+                    yield min(short, long), max(short, long)
 
 
 def _unambiguous(pairs: Sequence[_Pair]) -> Iterator[_Pair]:
@@ -173,7 +240,7 @@ def _are_equal(one: _Curve, other: _Curve) -> bool:
     decimals = min(one.decimals, other.decimals)
     if decimals < _PRECISE or not _may_be_equally_fast(one, other):
         return False
-    near = 0.51 * 10.0**-decimals
+    near = _near(decimals)
     if not _share_losses(one, other, near):
         return False
     _, mine, its = np.intersect1d(one.steps, other.steps, return_indices=True)
@@ -201,14 +268,29 @@ def _may_be_equally_fast(one: _Curve, other: _Curve) -> bool:
 def _share_losses(one: _Curve, other: _Curve, near: float) -> bool:
     """Return whether half of some losses of the shorter recording are in the longer one: most pairs share none."""
     short, long = sorted((one, other), key=lambda curve: len(curve.losses))
-    some = short.losses[:: len(short.losses) // _SOME + 1]
+    some = _some(short)
     place = np.searchsorted(long.ordered, some)
     around = (long.ordered[np.clip(k, 0, len(long.ordered) - 1)] for k in (place - 1, place))
     return bool(np.mean(np.logical_or(*(_is_near(some, losses, near) for losses in around))) >= 0.5)
 
 
+def _some(curve: _Curve) -> Floats:
+    """Return some losses of a recording."""
+    return curve.losses[:: len(curve.losses) // _SOME + 1]
+
+
+def _near(decimals: int) -> float:
+    """Return how far apart two roundings of a loss to so many decimals are at most."""
+    return 0.51 * 10.0**-decimals
+
+
+def _margin(losses: Floats, near: float) -> Floats:
+    """Return how far the same losses are at most, as floats of 4 bytes too."""
+    return np.asarray(near + _FLOAT * np.abs(losses))
+
+
 def _is_near(losses: Floats, others: Floats, near: float) -> Mask:
-    close: Mask = np.abs(losses - others) <= near + _FLOAT * np.abs(losses)
+    close: Mask = np.abs(losses - others) <= _margin(losses, near)
     return close
 
 

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from support.metrics_logs import by_hand
 
+from perflog.analysis import equal_curves as module
 from perflog.analysis.equal_curves import decimals_of, equal_curves
 from perflog.metrics import Tables
 
@@ -107,3 +108,20 @@ def test_of_repeats_with_one_seed_the_nearest_recordings_belong_together() -> No
 )
 def test_decimals_of_a_rounded_number(value: float, digits: int, decimals: int) -> None:
     assert decimals_of(value, digits) == decimals
+
+
+def test_recordings_that_share_no_losses_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[tuple[str, str]] = []
+    are_equal = module._are_equal
+
+    def noted(one: Any, other: Any) -> bool:
+        compared.append((one.run, other.run))
+        return are_equal(one, other)
+
+    monkeypatch.setattr(module, "_are_equal", noted)
+    curves = [[10 - k - loss for loss in LOSSES] for k in np.arange(0.0, 6.0, 0.5).tolist()]
+    logs = [recording(f"job/{n}.log", "megatron", [round(x, 3 + n % 2) for x in each]) for n, each in enumerate(curves)]
+    tables = [recording(f"job/{n}.csv", "csv", each) for n, each in enumerate(curves)]
+    found = pairs(*logs, *tables)
+    assert found == [(f"{chr(97 + n)}-1", f"{chr(97 + n + len(logs))}-1") for n in range(len(logs))]
+    assert len(compared) < 2 * len(logs)
