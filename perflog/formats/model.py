@@ -125,6 +125,7 @@ class Line(Struct, frozen=True, eq=False):
         warns: Whether the line is a warning, which may report a failure.
         otherwise: Whether it reads only what no other line reads.
         is_assumed: Whether its settings count only where no other line of the run prints them.
+        is_fact: The same for a line above the results, which tells nothing of where a run begins.
         may_be_setting: Whether its numbers are settings if the lines above it say so: see `match.setting_blocks`.
         dropped: Why the figures in dropped fields need no table, by name of the field (`_`, `__`). The figures of a
             dropped field without a reason are unread.
@@ -174,6 +175,7 @@ class Line(Struct, frozen=True, eq=False):
     warns: bool = False
     otherwise: bool = False
     is_assumed: bool = False
+    is_fact: bool = False
     may_be_setting: bool = False
     dropped: Mapping[str, str] = field(default_factory=dict)
     paths: Mapping[str, str] = field(default_factory=dict)

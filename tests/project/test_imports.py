@@ -27,9 +27,9 @@ statistics: samples groups warmup students_t effects sessions bootstrap rank_tes
 statistics: shared_scatter levels shifts growth
 formats: vocabulary expressions flops durations figures bars surroundings template tokens openings torn_shapes
 formats: token_line number_units object_shapes model
-formats.families: name_units base step_parts missing_values measured_lines title_lines unnamed_values cell_cutting
-formats.families: cell_forms checkpoint_lines launch_commands step_headings whole_lines work_lines ended_lines
-formats.families: header_columns header_tables json_lines key_value
+formats.families: name_units base step_parts missing_values measured_lines title_lines header_facts unnamed_values
+formats.families: cell_cutting cell_forms checkpoint_lines launch_commands step_headings whole_lines work_lines
+formats.families: ended_lines header_columns header_tables json_lines key_value
 formats.families.meters: names measured_words line_words bars evaluations text __init__
 formats.loader: toml lines header_tables families format_file cache
 formats: sample_checks registry
@@ -40,7 +40,7 @@ parsing.match: numeric figure_counts prefilter rank_labels records opening_block
 parsing.match: spliced_lines object_lines scanner stamp_layouts line_stamps partial_lines discovery
 parsing.match.ordered: __init__ table_cells segments header_rows joined_names table_evidence bar_table bar_roles
 parsing.match.ordered: bar_states block_bodies setting_blocks
-parsing.match.ordered: indented_headings ordered_lines
+parsing.match.ordered: indented_headings fact_lines ordered_lines
 parsing.failures: kinds origins failure failure_list log_starts stalled_ranks reader rows first_cause __init__
 parsing.assemble: column_values printed_times
 parsing.assemble.runs: __init__ run_state run_failures printed_steps run_headings run_boundaries run_machine

@@ -19,6 +19,8 @@ TITLE, SUBTITLE = "title", "subtitle"
 TABLE_TITLE = "table_title"
 """Field of the title of one table: the line above its header."""
 
+TITLES = (TITLE, SUBTITLE, TABLE_TITLE)
+
 HEADING = "heading"
 """Field of words above indented lines: which work these lines measure."""
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from perflog.arrays import Ints
-from perflog.formats.families.title_lines import HEADING, SUBTITLE, TABLE_TITLE, TITLE
+from perflog.formats.families.title_lines import HEADING, TABLE_TITLE, TITLE, TITLES
 from perflog.formats.vocabulary import field_name
 from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.columns import Rows
@@ -19,7 +19,6 @@ _ONE_PAIR = lazy_pattern(r"(?P<name>[A-Za-z][\w-]*(?: [A-Za-z][\w-]*){0,3})(?: =
 _BARE_PAIR_TEXT = r"[A-Za-z_][\w.-]* [0-9][0-9.]*(?![\w.])"
 _BARE_PAIR = lazy_pattern(r"(?P<name>[A-Za-z_][\w.-]*) (?P<value>[0-9][0-9.]*)(?![\w.])")
 _BARE_PAIRS = lazy_pattern(rf"{_BARE_PAIR_TEXT}(?:[,;|]? {_BARE_PAIR_TEXT})*")  # `batch 8, seq 2048`, and nothing else
-_TITLES = (TITLE, SUBTITLE, TABLE_TITLE)
 _BETWEEN_ROWS = 2  # lines from a row of a table to the next one: a rule may be between
 _REST = lazy_pattern(r"(?:[\s,;:|()\[\]#=*>]|(?<!\w)-|-(?!\w))+")  # but the hyphen of `EAGLE-3`
 _NUMBER = lazy_pattern(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -33,7 +32,7 @@ def under_titles(rows: Rows) -> tuple[Rows, Ints, Ints]:
     """
     lines, parts = rows["line"], rows["part"]
     codes, words = rows.codes("key")
-    titles = {words.index(key): key for key in (*_TITLES, HEADING) if key in words}
+    titles = {words.index(key): key for key in (*TITLES, HEADING) if key in words}
     if not np.isin(codes, [*titles]).any():
         return rows, lines, parts
     current, below = dict[str, int](), list[int]()
@@ -69,7 +68,7 @@ def with_parameters(columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
     """Return columns with titles replaced by the parameters that they name: `batch=8, seq=2048`."""
     result: dict[str, list[Any]] = {}
     for name, cells in columns.items():
-        result |= _parameters(name, cells, columns) if name in _TITLES else {name: cells}
+        result |= _parameters(name, cells, columns) if name in TITLES else {name: cells}
     return result
 
 

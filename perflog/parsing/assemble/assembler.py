@@ -24,6 +24,7 @@ import pyarrow as pa
 from msgspec import Struct, field
 from msgspec.structs import astuple
 
+from perflog.formats.families.title_lines import TITLES
 from perflog.formats.model import Format, Line
 from perflog.parsing.assemble.attributed_rows import AttributedRows, RecordRanks
 from perflog.parsing.assemble.printed_times import PrintedTimes
@@ -229,6 +230,7 @@ class Assembler:
         if run.own_process is not None and (run.log, run.own_process) in self._process_settings:
             run.settings.add_missing(self._process_settings[run.log, run.own_process])
         run.settings.add_missing(run.assumed)
+        run.settings.add_missing(run.titled, most=1)
         self._streams.end(run)
         self._local_ranks.end(run)
         self._rank_rules.end(run.index)
@@ -255,6 +257,10 @@ class Assembler:
         series = [
             table for row in rows if row.line.table == "runs" or row.line.run for table in self._add_settings(row, runs)
         ]
+        for row in rows:
+            for name in set(TITLES) & row.records.columns.keys():
+                for run, low, high in runs.split(row.records.positions):
+                    run.titled.add_facts(row.records, name, low, high)
         steps = [row for row in rows if row.line.table == "steps"]
         own_steps = self._step_partners.join(steps, library_rows)
         rows = [own_steps.get(id(row), row) for row in rows]
@@ -279,7 +285,7 @@ class Assembler:
         """
         series: list[pa.Table] = []
         for run, low, high in runs.split(rows.records.positions):
-            if rows.line.is_assumed:
+            if rows.line.is_assumed or rows.line.is_fact:
                 run.assumed.add_records(rows.line, rows.records, low, high)
                 continue
             series += self._series.add(run, rows, low, high)

@@ -77,7 +77,7 @@ def boundaries_of(lines: Sequence[FormatLine], batch: Batch) -> tuple[list[Bound
     steps: list[PrintedSteps] = []
     for kind, records in batch.records.items():
         form, line = lines[kind]
-        if not line.read:
+        if not line.read or line.is_fact:
             continue
         is_library = form.library and with_programs
         event, events = _event(line, form.name in openers), list[tuple[Event, bool, bool]]()

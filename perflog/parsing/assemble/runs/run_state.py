@@ -23,6 +23,7 @@ from msgspec import Struct, field
 from msgspec.structs import asdict
 
 from perflog.arrays import Ints
+from perflog.formats.families.header_facts import facts_of
 from perflog.formats.model import Format, Line
 from perflog.formats.registry import COMMON
 from perflog.formats.vocabulary import field_name
@@ -170,10 +171,18 @@ class RunSettings:
         if not values:
             self._values.pop(key, None)
 
-    def add_missing(self, other: RunSettings) -> None:
-        """Add the keys of other settings that these lack."""
+    def add_missing(self, other: RunSettings, most: int | None = None) -> None:
+        """Add the keys of other settings that these lack. `most`: only those with at most so many values."""
         for key, values in other._values.items():
-            self._values.setdefault(key, {value: dict(positions) for value, positions in values.items()})
+            if most is None or len(values) <= most:
+                self._values.setdefault(key, {value: dict(positions) for value, positions in values.items()})
+
+    def add_facts(self, records: Records, name: str, low: int, high: int) -> None:
+        """Add the facts of the job in the titles `low:high` of results."""
+        positions = records.positions[low:high].tolist()
+        for text, position in zip(_values(records.columns[name][low:high]), positions, strict=True):
+            for order, fact in enumerate(facts_of(text)):
+                self.add(fact.name, fact.value, name, (position << _FIELD_BITS) + order)
 
     def single(self, key: str) -> Any:
         """Return the value of a key that has exactly one value, else None."""
@@ -252,6 +261,7 @@ class RunState(Struct):
     process_format: str | None = None  # the format that printed that start
     settings: RunSettings = field(default_factory=RunSettings)
     assumed: RunSettings = field(default_factory=RunSettings)  # they count only where `settings` lacks them
+    titled: RunSettings = field(default_factory=RunSettings)  # facts in titles; those that differ are of cases
     printouts: list[str] = field(default_factory=list)
     shapes: dict[tuple[str, str], ShapeCount] = field(default_factory=dict)  # by status and shape
     record_lines: Counter[str] = field(default_factory=Counter)  # lines that each format reads
@@ -314,7 +324,7 @@ class RunState(Struct):
     def world_size(self) -> int | None:
         """The printed number of ranks, if the log prints one and no other."""
         size = self.settings.single("world_size")
-        return size if isinstance(size, int) else None
+        return size if isinstance(size, int) and size > 0 else None
 
     @property
     def own_process(self) -> int | None:
@@ -326,6 +336,7 @@ class RunState(Struct):
         name = self.format
         printed = {k: _run_value(self.settings.single(k), _RUN_COLUMNS[k]) for k in self.settings if k in _RUN_COLUMNS}
         return printed | {
+            "world_size": self.world_size,
             "format": name,
             "joined_formats": self.joined_formats,
             "index": self.index,

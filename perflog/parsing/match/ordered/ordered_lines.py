@@ -1,4 +1,5 @@
-"""Reads what only the order of the lines shows: rows of printed tables, bodies of blocks, blocks of settings, headings.
+"""Reads what only the order of the lines shows: rows of printed tables, bodies of blocks, blocks of settings, headings,
+facts of the job above its results.
 
 These passes follow the scan of each batch. What is open where a batch ends goes on in the next one.
 """
@@ -10,6 +11,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from perflog.parsing.match.ordered.block_bodies import OpenBlocks, ends_with_body, read_bodies
+from perflog.parsing.match.ordered.fact_lines import with_facts
 from perflog.parsing.match.ordered.header_rows import HeaderRowReader, OpenTables
 from perflog.parsing.match.ordered.indented_headings import with_headings
 from perflog.parsing.match.ordered.setting_blocks import Above, without_settings
@@ -46,7 +48,7 @@ class OrderedLines:
         batch, tables = self._header_rows.read(lines, batch, before.tables)
         batch, blocks = read_bodies(lines, batch, before.blocks)
         batch, above = without_settings(lines, batch, before.above)
-        batch = with_headings(lines, batch)
+        batch = with_facts(lines, with_headings(lines, batch), before.above)
         return batch, OpenAtEnd(tables, blocks, above)
 
     def undecided(self, lines: Sequence[FormatLine], batch: Batch) -> bool:
