@@ -27,8 +27,9 @@ from perflog.cli.main import main
 from perflog.errors import PerflogError, UsageError
 from perflog.metrics import Options, Tables
 from perflog.plots import PLOTS
-from perflog.plots.drawing.canvas import FILLS, envelope, plain, unit_of
+from perflog.plots.drawing.canvas import envelope, plain, unit_of
 from perflog.plots.drawing.heatmaps import coarse
+from perflog.plots.drawing.palette import FILLS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -129,7 +129,7 @@ analysis.overview.facts: host_operators version_changes folder_answers device_fa
 analysis.overview.facts: load_facts case_facts reward_facts epoch_facts setting_facts job_course targets
 analysis.overview: headline reasons subject next_commands __init__
 analysis: slow_members diagnosis live_steps run_list track
-plots.drawing: __init__ sketch style files notebook_figure canvas heatmaps stacked_bars
+plots.drawing: __init__ sketch style palette files notebook_figure canvas heatmaps stacked_bars
 plots: registry
 plots.training: __init__ breakdown curves experts phases pipeline ranks step_times waterfall job_timeline whatif
 plots.traces: __init__ devices counters launches memory kernels ranges trace_timeline critical_path rank_pairs roofline

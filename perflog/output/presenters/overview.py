@@ -24,7 +24,8 @@ _NAME, _SETTING = 34, 20  # characters of the name of a run, and of a setting an
 def screen(overview: Overview) -> list[str]:
     """Return the lines of an overview for a terminal."""
     table, left_out = _table(overview)
-    head = [*_head(overview), *_outcome(overview), *table]
+    outcome = (line for text in overview.outcome for line in folded(f"! {cell(text)}", 2))
+    head = [*_head(overview), *outcome, *table]
     first, others = (list(sentence_lines(map(cell, part))) for part in (overview.reasons[:1], overview.reasons[1:]))
     answers = [*_bars(overview), *first]
     end = list(_next(overview))
@@ -45,11 +46,6 @@ def _head(overview: Overview) -> Iterator[str]:
     settings = [name for name in overview.groups[0].settings if name != _FORMAT] if overview.groups else []
     if len(overview.groups) > 1 and settings:
         yield fit(f"Runs differ in {', '.join(settings)}.")
-
-
-def _outcome(overview: Overview) -> Iterator[str]:
-    for text in overview.outcome:
-        yield from folded(f"! {cell(text)}", 2)
 
 
 def unread_in_words(overview: Overview) -> str:

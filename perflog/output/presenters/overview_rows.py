@@ -122,8 +122,9 @@ _NUMBERS = frozenset(
 def overview_sheets(overview: Overview, parts: Collection[str] = PARTS) -> Iterator[Sheet]:
     """Yield the parts of an overview as sheets, in base units, for Markdown, CSV and JSON."""
     marks = {run: group.mark for group in overview.groups for run in group.runs}
+    lines = [(f"lines_{status}", number) for status, number in overview.lines.items()]
     makers: dict[str, Callable[[], Sheet]] = {
-        "log": lambda: _log(overview),
+        "log": lambda: pairs("log", [("name", join(overview.names)), ("what", overview.what), *lines]),
         "outcome": lambda: _sheet("outcome", [[text] for text in overview.outcome]),
         "runs": lambda: _runs(overview),
         "figures": lambda: _sheet("figures", list(_figures(overview))),
@@ -136,11 +137,6 @@ def overview_sheets(overview: Overview, parts: Collection[str] = PARTS) -> Itera
         "next": lambda: _sheet("next", [[command] for command in overview.next]),
     }
     yield from (make() for part, make in makers.items() if part in parts)
-
-
-def _log(overview: Overview) -> Sheet:
-    lines = [(f"lines_{status}", number) for status, number in overview.lines.items()]
-    return pairs("log", [("name", join(overview.names)), ("what", overview.what), *lines])
 
 
 def _sheet(part: str, rows: list[list[object]]) -> Sheet:

@@ -12,7 +12,7 @@ from perflog.analysis.lint import SEVERITIES
 from perflog.output import sheets
 from perflog.output.presenters import compare as comparison_presenter
 from perflog.output.report.answers import Answer, Doubts, answers
-from perflog.output.report.cells import AnswerTable, Bar, Cell, FindingCounts, Number, Part, RunName, Sentence
+from perflog.output.report.cells import AnswerTable, Bar, Cell, FindingCounts, Number, Part, RunName
 from perflog.output.report.data import MetricTable, ReportData, all_numbers, differing_settings, range_text
 from perflog.output.report.job import job_tables
 from perflog.output.report.sections import Section, sections
@@ -50,21 +50,13 @@ def _sheet_text(sheet: Sheet) -> str:
 # --- answers ------------------------------------------------------------------------------------------------------
 
 
-def _overview(report: ReportData) -> str:
-    return "\n\n".join(map(_answer, answers(report)))
-
-
 def _answer(answer: Answer) -> str:
     if isinstance(answer, AnswerTable):
         return _table(answer)
     if isinstance(answer, Doubts):
         return "\n".join(_doubts(answer))
-    return _sentence(answer)
-
-
-def _sentence(sentence: Sentence) -> str:
-    text = escaped(sentence.text)
-    return text if sentence.kind == "subject" else f"**{text}**"
+    text = escaped(answer.text)
+    return text if answer.kind == "subject" else f"**{text}**"
 
 
 def _table(table: AnswerTable) -> str:
@@ -139,10 +131,6 @@ def _findings(report: ReportData) -> str:
     return "\n".join(lines)
 
 
-def _metrics(report: ReportData) -> str:
-    return "\n\n".join(_folded(table.title, _metric(table, report)) for table in report.metrics)
-
-
 def _metric(table: MetricTable, report: ReportData) -> str:
     """Return the first rows of a metric, and its formula."""
     columns = [c for c in table.columns if c.brief]
@@ -159,10 +147,6 @@ def _metric(table: MetricTable, report: ReportData) -> str:
     left_out = len(table.rows) - len(rows)
     note = f"{left_out} more rows: perflog analyze RUN {table.name} --format csv\n" if left_out else ""
     return _sheet_text(Sheet(table.name, tuple(shown), rows, note=f"{note}{table.formula}"))
-
-
-def _runs_and_logs(report: ReportData) -> str:
-    return "\n\n".join((_runs(report), _logs(report)))
 
 
 def _runs(report: ReportData) -> str:
@@ -190,10 +174,10 @@ def _more(left_out: int) -> str:
 
 
 _WRITERS = {
-    "overview": _overview,
+    "overview": lambda report: "\n\n".join(map(_answer, answers(report))),
     "job": lambda report: "\n\n".join(map(_titled, job_tables(report))),
     "comparison": _comparison,
     "findings": _findings,
-    "metrics": _metrics,
-    "runs": _runs_and_logs,
+    "metrics": lambda report: "\n\n".join(_folded(each.title, _metric(each, report)) for each in report.metrics),
+    "runs": lambda report: f"{_runs(report)}\n\n{_logs(report)}",
 }

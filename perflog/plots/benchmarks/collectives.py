@@ -10,7 +10,8 @@ from perflog.arrays import Floats
 from perflog.grouping import grouped
 from perflog.metrics.benchmarks.collectives import ALL
 from perflog.metrics.row_groups import row_groups, split
-from perflog.plots.drawing.canvas import LINES, Canvas, axis_label, legend, plain, shown_note
+from perflog.plots.drawing.canvas import Canvas, axis_label, legend, plain, shown_note
+from perflog.plots.drawing.palette import LINES
 from perflog.plots.drawing.sketch import Axis
 from perflog.plots.registry import plot
 from perflog.tables.columns import Rows

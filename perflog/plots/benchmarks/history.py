@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perflog.plots.drawing.canvas import BLACK, BLUE, GREEN, ORANGE, RED, Canvas, axis_label, legend, plain, unit_of
+from perflog.plots.drawing.canvas import Canvas, axis_label, legend, plain, unit_of
+from perflog.plots.drawing.palette import BLACK, BLUE, GREEN, ORANGE, RED
 from perflog.plots.registry import plot
 from perflog.tables.nulls import none_if_null
 from perflog.units import show_change

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perflog.plots.drawing.canvas import BLACK, LINES, Canvas, is_null, legend, plain, shown_note
+from perflog.plots.drawing.canvas import Canvas, is_null, legend, plain, shown_note
+from perflog.plots.drawing.palette import BLACK, LINES
 from perflog.plots.registry import plot
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perflog.arrays import Floats
-from perflog.plots.drawing.canvas import BLACK, LINES, Canvas, axis_label, is_null, legend, plain, shown_note, unit_of
+from perflog.plots.drawing.canvas import Canvas, axis_label, is_null, legend, plain, shown_note, unit_of
+from perflog.plots.drawing.palette import BLACK, LINES
 from perflog.plots.registry import plot
 
 if TYPE_CHECKING:

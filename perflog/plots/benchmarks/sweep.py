@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perflog.plots.drawing.canvas import BLACK, BLUE, MAX_PANELS, SKY, Canvas, axis_label, plain, shown_note, unit_of
+from perflog.plots.drawing.canvas import MAX_PANELS, Canvas, axis_label, plain, shown_note, unit_of
+from perflog.plots.drawing.palette import BLACK, BLUE, SKY
 from perflog.plots.drawing.stacked_bars import name_bars, write_after_bars
 from perflog.plots.registry import plot
 

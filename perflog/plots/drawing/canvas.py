@@ -1,4 +1,4 @@
-"""Parts that all plots share: colours, panels, names of runs, units of axes, strings from logs."""
+"""Parts that all plots share: panels, names of runs, units of axes, strings from logs."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from perflog.arrays import Floats, Ints
 from perflog.log import RunKey
 from perflog.metrics import Options, Tables, get
 from perflog.parsing.input.log_names import base_name
+from perflog.plots.drawing.palette import RED
 from perflog.plots.drawing.sketch import Axis, Sketch
 from perflog.units import scale
 
@@ -26,29 +27,6 @@ if TYPE_CHECKING:
 
 Size = tuple[float, float]
 
-BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, RED, PINK = (
-    "#000000", "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7",
-)  # fmt: skip
-"""The palette of Okabe and Ito (2008), which colour-blind readers can distinguish."""
-
-FILLS = (
-    (BLUE, ""), (ORANGE, ""), (GREEN, "///"), (YELLOW, ""), (SKY, "\\\\\\"), (RED, ""), (PINK, "xxx"),
-    (YELLOW, "///"), (ORANGE, "..."), (GREEN, "xxx"), (SKY, "---"), (PINK, "+++"), (RED, "..."),
-    (YELLOW, "xxx"), (SKY, "ooo"), (ORANGE, "|||"), (PINK, "///"), (GREEN, "|||"), (YELLOW, "++"), (SKY, "xx"),
-)  # fmt: skip
-"""Fills of areas: colour and hatch. Colours that are equal in grey (green, red; orange, sky, pink) differ in hatch."""
-
-LINES = (
-    (BLUE, "-", "o"),
-    (RED, "--", "s"),
-    (GREEN, "-.", "^"),
-    (BLACK, ":", "D"),
-    (ORANGE, "-", "v"),
-    (PINK, "--", "P"),
-)
-"""Colour, line style and marker of curves."""
-
-CMAP = "cividis"
 _PANEL_WIDTH = 4.2  # inches, where panels stand side by side
 
 MAX_PANELS = 12

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.arrays import Floats
-from perflog.plots.drawing.canvas import CMAP, MAX_PANELS, Canvas, axis_label, integer_ticks
+from perflog.plots.drawing.canvas import MAX_PANELS, Canvas, axis_label, integer_ticks
+from perflog.plots.drawing.palette import CMAP
 from perflog.plots.drawing.sketch import set_cell_names
 
 if TYPE_CHECKING:

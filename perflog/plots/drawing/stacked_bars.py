@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from perflog.plots.drawing.canvas import BLACK, Canvas, shown_note
+from perflog.plots.drawing.canvas import Canvas, shown_note
+from perflog.plots.drawing.palette import BLACK
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

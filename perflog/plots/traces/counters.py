@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from perflog.plots.drawing.canvas import LINES, Canvas, axis_label, is_null, legend, plain, shown_note, unit_of
+from perflog.plots.drawing.canvas import Canvas, axis_label, is_null, legend, plain, shown_note, unit_of
+from perflog.plots.drawing.palette import LINES
 from perflog.plots.registry import plot
 from perflog.plots.traces.devices import bar_name
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from perflog.plots.drawing.canvas import FILLS, MAX_PANELS, Canvas, legend
+from perflog.plots.drawing.canvas import MAX_PANELS, Canvas, legend
+from perflog.plots.drawing.palette import FILLS
 from perflog.plots.drawing.stacked_bars import MAX_BARS, ShareBar, stacked_shares
 from perflog.plots.registry import plot
 from perflog.plots.traces.devices import bar_name

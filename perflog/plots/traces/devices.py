@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from perflog.plots.drawing.canvas import BLACK, FILLS, MAX_PANELS, Canvas, legend
+from perflog.plots.drawing.canvas import MAX_PANELS, Canvas, legend
+from perflog.plots.drawing.palette import BLACK, FILLS
 from perflog.plots.drawing.stacked_bars import MAX_BARS, ShareBar, stacked_shares
 from perflog.plots.registry import plot
 from perflog.units import show

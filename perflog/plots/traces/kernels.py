@@ -5,15 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from perflog.metrics.profiles.kernel_names import short_kernels
-from perflog.plots.drawing.canvas import (
-    BLACK,
-    FILLS,
-    MAX_PANELS,
-    Canvas,
-    legend,
-    plain,
-    shown_note,
-)
+from perflog.plots.drawing.canvas import MAX_PANELS, Canvas, legend, plain, shown_note
+from perflog.plots.drawing.palette import BLACK, FILLS
 from perflog.plots.drawing.stacked_bars import name_bars, write_after_bars
 from perflog.plots.registry import plot
 from perflog.units import show

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from perflog.plots.drawing.canvas import FILLS, LINES, MAX_PANELS, Canvas, axis_label, legend, shown_note, unit_of
+from perflog.plots.drawing.canvas import MAX_PANELS, Canvas, axis_label, legend, shown_note, unit_of
+from perflog.plots.drawing.palette import FILLS, LINES
 from perflog.plots.drawing.stacked_bars import MAX_BARS, ShareBar, stacked_shares
 from perflog.plots.registry import plot
 from perflog.plots.traces.devices import bar_name

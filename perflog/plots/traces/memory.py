@@ -8,18 +8,8 @@ import numpy as np
 
 from perflog.metrics.traces.over_time.memory import OTHER
 from perflog.metrics.traces.over_time.memory_holders import NOT_TRACED
-from perflog.plots.drawing.canvas import (
-    BLACK,
-    FILLS,
-    RED,
-    Canvas,
-    axis_label,
-    is_null,
-    legend,
-    plain,
-    shown_note,
-    unit_of,
-)
+from perflog.plots.drawing.canvas import Canvas, axis_label, is_null, legend, plain, shown_note, unit_of
+from perflog.plots.drawing.palette import BLACK, FILLS, RED
 from perflog.plots.registry import plot
 from perflog.units import show
 

@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from perflog.plots.drawing.canvas import (
-    BLACK,
-    MAX_PANELS,
-    RED,
-    SKY,
-    Canvas,
-    axis_label,
-    legend,
-    plain,
-    shown_note,
-    unit_of,
-)
+from perflog.plots.drawing.canvas import MAX_PANELS, Canvas, axis_label, legend, plain, shown_note, unit_of
+from perflog.plots.drawing.palette import BLACK, RED, SKY
 from perflog.plots.drawing.sketch import Panel
 from perflog.plots.drawing.stacked_bars import write_after_bars
 from perflog.plots.registry import plot

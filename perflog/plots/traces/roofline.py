@@ -7,20 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.metrics.traces.operators.operator_work import CLASSES
-from perflog.plots.drawing.canvas import (
-    BLACK,
-    BLUE,
-    GREEN,
-    ORANGE,
-    PINK,
-    RED,
-    SKY,
-    Canvas,
-    axis_label,
-    legend,
-    plain,
-    shown_note,
-)
+from perflog.plots.drawing.canvas import Canvas, axis_label, legend, plain, shown_note
+from perflog.plots.drawing.palette import BLACK, BLUE, GREEN, ORANGE, PINK, RED, SKY
 from perflog.plots.registry import plot
 
 if TYPE_CHECKING:

@@ -10,22 +10,8 @@ import numpy as np
 from perflog.metrics.traces.device_work import COMMUNICATION, MEMORY, WAITING
 from perflog.metrics.traces.over_time.trace_timeline import DEVICES, IDLE, MIDDLE, RANGE, STEP
 from perflog.metrics.traces.replays.path_walk import DEVICE_KINDS, HOST_KINDS
-from perflog.plots.drawing.canvas import (
-    BLUE,
-    GREEN,
-    ORANGE,
-    PINK,
-    RED,
-    SKY,
-    YELLOW,
-    Canvas,
-    axis_label,
-    is_null,
-    legend,
-    plain,
-    shown_note,
-    unit_of,
-)
+from perflog.plots.drawing.canvas import Canvas, axis_label, is_null, legend, plain, shown_note, unit_of
+from perflog.plots.drawing.palette import BLUE, GREEN, ORANGE, PINK, RED, SKY, YELLOW
 from perflog.plots.drawing.sketch import set_span_names
 from perflog.plots.registry import plot
 
@@ -83,7 +69,7 @@ def trace_timeline(rows: pd.DataFrame, canvas: Canvas) -> Figure:
         for run in runs[:_MAX_RUNS]
         for part, part_rows in rows[rows["run"] == run].groupby("part", sort=False)
     ]
-    tracks = [_tracks(part_rows) for _, _, part_rows in parts]
+    tracks = [list(dict.fromkeys(part_rows["track"])) for _, _, part_rows in parts]  # from the top
     heights = [_TRACK_INCHES * len(names) + _AROUND_INCHES for names in tracks]
     pale = "Pale: events merged, of several kinds or with time between them."
     notes = [_merged_note(rows), pale, shown_note(min(len(runs), _MAX_RUNS), len(runs), "runs")]
@@ -107,11 +93,6 @@ def _merged_note(rows: pd.DataFrame) -> str:
     unit, factor = unit_of([grain], "s")
     shorter = f"{grain / factor:.3g} {unit}"
     return f"Events shorter than {shorter} are merged with their neighbours; the last part has finer ones."
-
-
-def _tracks(rows: pd.DataFrame) -> list[str]:
-    """The tracks of a part, from the top; tracks of devices by their names."""
-    return list(dict.fromkeys(rows["track"]))
 
 
 def _title(row: pd.Series[Any], part: str) -> str:

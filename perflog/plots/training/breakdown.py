@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perflog.metrics.step_time.breakdown import UNTIMED, part_name
-from perflog.plots.drawing.canvas import FILLS, Canvas, axis_label, legend, plain, shown_note, unit_of
+from perflog.plots.drawing.canvas import Canvas, axis_label, legend, plain, shown_note, unit_of
+from perflog.plots.drawing.palette import FILLS
 from perflog.plots.drawing.stacked_bars import MAX_BARS, BarPart, draw_bars
 from perflog.plots.registry import plot
 

@@ -13,17 +13,8 @@ from msgspec.structs import replace
 from perflog.arrays import Floats, Ints
 from perflog.metrics.series.curves import PrintedValues, printed_values
 from perflog.metrics.series.time_to_target import SAMPLE_COUNTERS
-from perflog.plots.drawing.canvas import (
-    LINES,
-    Canvas,
-    axis_label,
-    integer_ticks,
-    is_null,
-    legend,
-    plain,
-    shown_note,
-    unit_of,
-)
+from perflog.plots.drawing.canvas import Canvas, axis_label, integer_ticks, is_null, legend, plain, shown_note, unit_of
+from perflog.plots.drawing.palette import LINES
 from perflog.plots.drawing.sketch import set_lines, set_mark_name
 from perflog.plots.registry import plot
 from perflog.statistics.groups import groups_of, positions_in, values_at

@@ -8,7 +8,8 @@ import numpy as np
 
 from perflog.metrics import get
 from perflog.metrics.jobs.job_intervals import COMPILE, KINDS, RELATIVE, STEPS, TRAINING
-from perflog.plots.drawing.canvas import FILLS, MAX_PANELS, Canvas, axis_label, legend, shown_note, unit_of
+from perflog.plots.drawing.canvas import MAX_PANELS, Canvas, axis_label, legend, shown_note, unit_of
+from perflog.plots.drawing.palette import FILLS
 from perflog.plots.registry import plot
 from perflog.units import show
 

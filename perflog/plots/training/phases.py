@@ -8,18 +8,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from perflog.formats.model import WHOLES
-from perflog.plots.drawing.canvas import (
-    BLACK,
-    FILLS,
-    MAX_PANELS,
-    Canvas,
-    axis_label,
-    is_null,
-    legend,
-    plain,
-    shown_note,
-    unit_of,
-)
+from perflog.plots.drawing.canvas import MAX_PANELS, Canvas, axis_label, is_null, legend, plain, shown_note, unit_of
+from perflog.plots.drawing.palette import BLACK, FILLS
 from perflog.plots.drawing.sketch import set_mark_name
 from perflog.plots.registry import plot
 

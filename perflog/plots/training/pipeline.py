@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,21 +10,8 @@ import numpy as np
 
 from perflog.metrics import get
 from perflog.metrics.pipelines.pipeline import layers_by_stage, modelled_timelines
-from perflog.plots.drawing.canvas import (
-    BLACK,
-    BLUE,
-    CMAP,
-    MAX_PANELS,
-    ORANGE,
-    SKY,
-    YELLOW,
-    Canvas,
-    axis_label,
-    legend,
-    plain,
-    shown_note,
-    unit_of,
-)
+from perflog.plots.drawing.canvas import MAX_PANELS, Canvas, axis_label, legend, plain, shown_note, unit_of
+from perflog.plots.drawing.palette import BLACK, BLUE, CMAP, ORANGE, SKY, YELLOW
 from perflog.plots.drawing.sketch import set_cell_names
 from perflog.plots.registry import plot
 from perflog.tables.nulls import none_if_null
@@ -216,7 +202,7 @@ def _draw_schedules(axes: Axes, rows: pd.DataFrame, handles: dict[str, object]) 
 def _draw_schedule(axes: Axes, slots: pd.DataFrame, handles: dict[str, object]) -> None:
     unit, factor = unit_of(slots["end_s"], "s")
     numbered = len(slots) <= 160
-    for direction, odd, rows in _by_fill(slots):
+    for (direction, odd), rows in slots.groupby(["direction", slots["micro_batch"] % 2 == 1], sort=False):
         color, odd_color, hatch = (BLUE, SKY, "") if direction == "forward" else (ORANGE, YELLOW, "///")
         start, width = rows["start_s"] / factor, (rows["end_s"] - rows["start_s"]) / factor
         label = f"{direction}, {'odd' if odd else 'even'} micro-batch"
@@ -234,9 +220,3 @@ def _draw_schedule(axes: Axes, slots: pd.DataFrame, handles: dict[str, object]) 
     axes.set_ylim(stages - 0.4, -0.6)
     axes.set_xlim(0, float(slots["end_s"].max()) / factor * 1.01)
     axes.set(xlabel=axis_label("modelled time", unit), ylabel="stage")
-
-
-def _by_fill(slots: pd.DataFrame) -> Iterator[tuple[str, bool, pd.DataFrame]]:
-    """Return the slots by direction and by odd or even micro-batch, which have a fill each."""
-    for (direction, odd), rows in slots.groupby(["direction", slots["micro_batch"] % 2 == 1], sort=False):
-        yield direction, bool(odd), rows

@@ -12,7 +12,6 @@ from perflog.metrics.row_groups import split
 from perflog.metrics.skew.imbalance import imbalance_runs, imbalance_steps, load_name
 from perflog.metrics.step_time.wait import wait_steps
 from perflog.plots.drawing.canvas import (
-    LINES,
     MAX_PANELS,
     Canvas,
     envelope,
@@ -25,6 +24,7 @@ from perflog.plots.drawing.canvas import (
     unit_of,
 )
 from perflog.plots.drawing.heatmaps import heatmaps
+from perflog.plots.drawing.palette import LINES
 from perflog.plots.registry import plot
 from perflog.tables.nulls import none_if_null
 

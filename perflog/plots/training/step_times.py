@@ -12,11 +12,7 @@ from perflog.arrays import Floats, Ints, Mask
 from perflog.metrics.jobs.step_levels import run_levels
 from perflog.metrics.step_series import StepSeries, step_series
 from perflog.plots.drawing.canvas import (
-    BLACK,
-    BLUE,
     MAX_PANELS,
-    RED,
-    SKY,
     Canvas,
     axis_label,
     integer_ticks,
@@ -26,6 +22,7 @@ from perflog.plots.drawing.canvas import (
     shown_note,
     unit_of,
 )
+from perflog.plots.drawing.palette import BLACK, BLUE, RED, SKY
 from perflog.plots.drawing.sketch import set_lines
 from perflog.plots.drawing.stacked_bars import name_bars
 from perflog.plots.registry import plot

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from perflog.metrics import headroom
 from perflog.metrics.step_time.waterfall import NOT_OF_A_STEP
-from perflog.plots.drawing.canvas import BLACK, FILLS, RED, Canvas, axis_label, legend, plain, unit_of
+from perflog.plots.drawing.canvas import Canvas, axis_label, legend, plain, unit_of
+from perflog.plots.drawing.palette import BLACK, FILLS, RED
 from perflog.plots.registry import plot
 from perflog.tables.nulls import none_if_null
 from perflog.units import show

@@ -91,7 +91,8 @@ def definitions(tables: Iterable[MetricTable]) -> Html:
 
 
 def _definition(table: MetricTable) -> Html:
-    needs = f"Computed from {_listed(table.needs)}. " if table.needs else ""
+    listed = f"{plural('table', len(table.needs))} {' and '.join(table.needs)}"
+    needs = f"Computed from {listed}. " if table.needs else ""
     return tag(
         "section",
         tag("h3", table.title, " ", tag("code", table.name), class_="title"),
@@ -102,10 +103,6 @@ def _definition(table: MetricTable) -> Html:
         id=f"def-{table.name}",
         class_="definition",
     )
-
-
-def _listed(tables: tuple[str, ...]) -> str:
-    return f"{plural('table', len(tables))} {' and '.join(tables)}"
 
 
 def _column_definition(table: MetricTable, column: MetricColumn) -> Html:

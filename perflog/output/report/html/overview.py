@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perflog.output.report.answers import Answer, Doubts, answers
-from perflog.output.report.cells import AnswerTable, Bar, Cell, FindingCounts, Number, Part, RunName, Sentence
+from perflog.output.report.cells import AnswerTable, Bar, Cell, FindingCounts, Number, Part, RunName
 from perflog.output.report.data import ReportData
 from perflog.output.report.html.elements import (
     Html,
@@ -38,11 +38,7 @@ def _written(answer: Answer, report: ReportData) -> Html:
         return answer_table(answer, report)
     if isinstance(answer, Doubts):
         return _doubts(answer)
-    return _sentence(answer)
-
-
-def _sentence(sentence: Sentence) -> Html:
-    return tag("p", shortened(sentence.text), class_=sentence.kind)
+    return tag("p", shortened(answer.text), class_=answer.kind)
 
 
 def answer_table(table: AnswerTable, report: ReportData) -> Html:
