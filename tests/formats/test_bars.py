@@ -194,6 +194,10 @@ OTHERS: dict[str, dict[str, Any]] = {
         "Epoch": 1, "val_bar": 37, "val_bar_total": 37, "val_bar_elapsed": 8, "val_smoothed_it_per_s": 4.25,
         "val_loss": 2.3421, "val_acc": 0.4523,
     },
+    "Processed prompts: 9%|#| 16/128 [00:17<01:19, 1.41it/s, est. speed input: 1208.6 toks/s, output: 348.09 toks/s]": {
+        "Processed_prompts": 16, "Processed_prompts_total": 128, "Processed_prompts_elapsed": 17,
+        "smoothed_it_per_s": 1.41, "speed_input_tokens_per_s": 1208.6, "output_tokens_per_s": 348.09,
+    },
 }  # fmt: skip
 
 

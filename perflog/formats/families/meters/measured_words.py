@@ -105,8 +105,13 @@ def mark_binds(names: MeterNames, line: TokenLine, k: int) -> bool:
 
 
 def with_counted(names: MeterNames, key: str, unit: str, printed: str) -> str:
-    """Return the name of a measured rate with what is counted, if it lacks it: `Throughput: 13277 tokens/s`."""
-    if not (names.declaration.measures and key) or unit not in ("tok/s", "1/s"):
+    """Return the name of a measured rate with what is counted, if it lacks it: `Throughput: 13277 tokens/s`.
+
+    Of other lines only tokens: a bar tells `est. speed input: 394.90 toks/s`.
+    """
+    is_value = names.declaration.shape.line.table == "values"
+    units = ("tok/s", "1/s") if names.declaration.measures else ("tok/s",) if is_value else ()
+    if not key or unit not in units:
         return key
     counted = "tokens" if unit == "tok/s" else printed.rpartition("/")[0].partition("/")[0].strip()  # "" for `12 qps`
     is_named = not counted or plain_name(counted)[:3] in plain_name(key) or "tps" in plain_name(key)
