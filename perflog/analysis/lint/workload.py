@@ -96,8 +96,8 @@ def mfu_above_1(data: LintInput) -> Iterator[Finding]:
     rates = throughput.table(data.tables, data.options)
     steady = rates[rates["part"] == "steady"].dropna(subset=["peak_tflops"])
     for row in row_dicts(steady):
-        rate = np.nanmax([float(row[n]) for n in ("tflops", "printed_tflops") if row[n] == row[n]] or [np.nan])
-        if rate > row["peak_tflops"]:
+        known = (float(row[name]) for name in ("tflops", "printed_tflops") if row[name] == row[name])
+        if (rate := max(known, default=0.0)) > row["peak_tflops"]:
             message = (
                 f"{rate:.2f} TFLOP/s per GPU is {rate / row['peak_tflops']:.2f} times the peak "
                 f"{row['peak_tflops']:g} TFLOP/s (median of steps {row['first_step']} to {row['last_step']})"

@@ -22,15 +22,15 @@ ATTENTION = Measure("phase", "attention", of="forward")
 KERNELS, GEMM, ADD = Measure("kernel", ALL), Measure("kernel", "gemm", of=ALL), Measure("kernel", "add", of=ALL)
 
 
-def divided(*sides: Values, low: float = 0.1) -> list[AttributionRow]:
-    """The parts of sides; `low`: the lower end of the change of each whole."""
+def divided(*sides: Values, low: float = 0.1, high: float = 0.9) -> list[AttributionRow]:
+    """The parts of sides; `low` and `high`: the ends of the change of each whole."""
     named, case, values = made_sides(*sides)
     rows = []
     for k, side in enumerate(named[1:], 1):
         for measure in values[k].by_measure.keys() & values[0].by_measure.keys():
             base_value, side_value = (values[i].of(measure, case.runs[i])[0][0] for i in (0, k))
             names = {"kind": measure.kind, "metric": measure.name, "side": side.name}
-            medians = {"base_value": base_value, "side_value": side_value, "change_low": low, "change_high": 0.9}
+            medians = {"base_value": base_value, "side_value": side_value, "change_low": low, "change_high": high}
             rows.append(figure_row(**names, **medians))
     return attribution(named, [case], values, rows)
 
@@ -87,6 +87,10 @@ def test_parts_of_a_step_the_largest_difference_first() -> None:
 def test_a_whole_that_may_not_differ_has_no_shares() -> None:
     assert {row.share for row in divided(BASE, SIDE, low=-0.1)} == {None}
     assert {row.share for row in divided(BASE, SIDE, low=0.0)} == {None}
+    assert {row.share for row in divided(SIDE, BASE, low=-0.1, high=0.0)} == {None}
+    assert divided(SIDE, BASE, low=-0.3, high=-0.1)[1].share == 0.75
+    small = ({measure: [[1e-4 * of[0][0]]] for measure, of in side.items()} for side in (BASE, SIDE))
+    assert divided(*small)[1].share == pytest.approx(0.75)
 
 
 def test_a_phase_of_one_side_is_left_out_and_a_kernel_took_no_time() -> None:
@@ -100,6 +104,8 @@ def test_a_phase_of_one_side_is_left_out_and_a_kernel_took_no_time() -> None:
         ("(unexplained)", ALL, 1, 0.0, 0.0, 0.0),
     ]
     assert {row.kind for row in kernels} == {"kernel"}
+    lost = divided({KERNELS: [[5.0]], GEMM: [[1.0]], ADD: [[4.0]]}, {KERNELS: [[3.0]], GEMM: [[3.0]]})
+    assert shown(lost)[1] == ("add", ALL, 1, 4.0, 0.0, 2.0)
 
 
 def test_each_side_and_kind_has_a_tree() -> None:

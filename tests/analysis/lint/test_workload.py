@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
+import pandas as pd
 import pytest
 from support.linted import TableRow, linted, messages, steps
 from support.metrics_logs import by_hand
 
 from perflog.analysis.lint import RULES
+from perflog.analysis.lint import workload as module
 from perflog.analysis.lint.registry import LintInput
 from perflog.metrics import Options, Tables
 from perflog.metrics.settings_by_run import MFU_PEAK_OF
@@ -47,6 +50,8 @@ def test_an_mfu_among_the_values(key: str, value: float, unit: str | None, is_fo
     rows = [{"table": "values", "key": key, "value": each, "unit": unit} for each in (0.5, value)]
     found = linted("mfu-above-1", rows)
     assert [each.numbers for each in found] == [{key: value}] * is_found
+    shown = "150 %" if unit else f"{value:g}"
+    assert all(each.message.startswith(f"the printed {key} is up to {shown} on 1 line") for each in found)
     assert all(each.evidence["lines"] == {"r": [2]} for each in found)
 
 
@@ -67,6 +72,34 @@ def test_work_that_the_ranks_do_not_execute(amounts: list[tuple[int, int, float]
     found = linted("nominal-work", loads(*amounts), format="moe_layer", config=NOMINAL)
     assert [each.severity for each in found] == ([] if severity is None else [severity])
     assert linted("nominal-work", loads(*amounts)) == []  # nothing says what is nominal
+
+
+def test_each_run_has_its_own_nominal_work() -> None:
+    """Runs without work, and with the nominal work, come before one that executes more."""
+    rows = [row | {"run": run} for run, amount in (("b", 100.0), ("c", 110.0)) for row in loads((1, 0, amount))]
+    frames = by_hand("steps", [{"table": "runs", "run": run, "config": NOMINAL} for run in "abc"] + rows)
+    listed = frames["runs"].iloc[1:].assign(format="moe_layer", log="a.txt", last_line=99)
+    found = RULES["nominal-work"](LintInput(Tables(frames | {"runs": listed}), Options()))
+    assert [each.run for each in found] == ["c"]
+
+
+@pytest.mark.parametrize(
+    ("computed", "printed", "is_found"),
+    [(None, 100.0, False), (None, 100.5, True), (100.5, 50.0, True), (None, None, False)],
+)
+def test_a_rate_above_the_given_peak(
+    monkeypatch: pytest.MonkeyPatch, computed: float | None, printed: float | None, is_found: bool
+) -> None:
+    row = {"run": "r", "tflops": computed, "printed_tflops": printed, "peak_tflops": 100.0, "peak_source": "given"}
+    row |= {"first_step": 3, "last_step": 9, "first_line": 4, "last_line": 10}
+    table = pd.DataFrame([row | {"part": "all", "tflops": 999.0}, row | {"part": "steady"}])
+    table = table.astype({"tflops": float, "printed_tflops": float})
+    monkeypatch.setattr(module, "throughput", SimpleNamespace(table=lambda *_: table))
+    data = LintInput(Tables(by_hand("steps", steps(1, 2))), Options(peak_tflops=100.0))
+    found = RULES["mfu-above-1"](data)
+    told = "100.50 TFLOP/s per GPU is 1.00 times the peak 100 TFLOP/s (median of steps 3 to 9)"
+    assert [(each.message, each.lines) for each in found] == [(told, {"r": [4, 10]})] * is_found
+    assert not RULES["mfu-above-1"](LintInput(data.tables, Options()))  # no peak is given
 
 
 def test_the_mean_is_of_steps_that_all_ranks_print() -> None:

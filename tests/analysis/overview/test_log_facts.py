@@ -87,6 +87,8 @@ def test_phases_that_are_longer_than_the_step(table: Any, monkeypatch: pytest.Mo
     monkeypatch.setattr(module, "misfits", lambda *_: found)
     (text,) = said(module.held_up)
     assert text.startswith("2 timed phases add up to 150 % of the step: ")
+    found[0].parts = ("a",)
+    assert said(module.held_up)[0].startswith("1 timed phase adds up to 150 % of the step: ")
 
 
 def cause(subject: str, **more: Any) -> Any:
@@ -144,6 +146,10 @@ NOT_TIMED = "Why it takes this long is not in the log: it times nothing inside a
         ({"mfu": 0.4, "printed_mfu": 0.5}, [], "The model uses 40 % of the device's peak (MFU)"),
         ({"mfu": NAN, "printed_mfu": 0.5}, [], "The model uses 50 % of the device's peak (MFU)"),
         ({"mfu": NAN, "printed_mfu": NAN}, STEPS, NOT_TIMED),
+        ({"mfu": NAN, "printed_mfu": NAN, "part": "all"}, STEPS[:1], NOT_TIMED),
+        ({"mfu": NAN, "printed_mfu": NAN, "part": "all"}, [STEPS[0] | {"memory_bytes": 9.0}], NOT_TIMED),
+        ({"mfu": NAN, "printed_mfu": NAN, "part": "all"}, [{"step": n, "memory_bytes": 9.0} for n in range(3)], None),
+        ({"mfu": NAN, "printed_mfu": NAN, "part": "all"}, [{"step": n, "loss": 9.0} for n in range(3)], NOT_TIMED),
         ({"mfu": NAN, "printed_mfu": NAN, "part": "all"}, [], None),
         ({"mfu": 0.4, "printed_mfu": NAN, "part": "all"}, STEPS, NOT_TIMED),
         ({"mfu": NAN, "printed_mfu": NAN}, [*STEPS, {"table": "phases", "phase": "a", "time_s": 1.0}], None),
@@ -156,6 +162,14 @@ def test_what_the_log_lacks(table: Any, rates: dict[str, Any], rows: list[dict[s
     rest = "; the log does not show what takes the rest."
     wanted = [] if texts is None else [texts + rest if "MFU" in texts else texts]
     assert said(module.unknown_causes, *rows) == wanted
+
+
+@pytest.mark.parametrize(("lines", "times"), [(2, []), (3, [("a", 1.5)])])
+def test_phases_of_most_lines_of_steps(lines: int, times: list[tuple[str, float]]) -> None:
+    phases = [{"table": "phases", "phase": "a", "time_s": 1.5} for _ in range(lines)]
+    tables = Tables(by_hand("steps", [*({"step_time_s": 1.0} for _ in range(5)), *phases]))
+    assert list(module._times_of_phases(tables, "r")) == times
+    assert list(module._times_of_phases(Tables(by_hand("steps", phases)), "r")) == []
 
 
 def test_times_that_steps_print_by_name(table: Any) -> None:
@@ -173,6 +187,9 @@ def test_times_that_steps_print_by_name(table: Any) -> None:
     assert said(module.unknown_causes, *rows) == [
         "The model uses 40 % of the device's peak (MFU).", "Times that each step prints by name, medians: load 2.35 s.",
     ]  # fmt: skip
+    averaged = [{"step": 10 * n, "step_time_s": 1.0, "steps_averaged": 10} for n in range(4)]
+    load = [value("load", 2.0, 10 * n) for n in range(4)]
+    assert said(module.unknown_causes, *averaged, *load)[1].startswith("Times that each line prints by name")
     parts = [{"step": n, "forward_s": 3.0, "backward_s": 1.5 if n < 2 else None} for n in range(4)]
     assert said(module.unknown_causes, *parts, *often)[1].endswith(" medians: forward 3 s, load 2.35 s.")
     again = [value("forward_time", 3.0, n) for n in range(4)]

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +16,7 @@ from support.format_files import given_file
 from support.reading import read
 
 from perflog.formats.loader.format_file import load
-from perflog.parsing.assemble.steps.phase_counts import occurrences
+from perflog.parsing.assemble.steps.phase_counts import PhaseCounter, occurrences
 
 
 @given(
@@ -67,3 +70,46 @@ def test_the_count_goes_on_where_the_log_is_cut(tmp_path: Path, chunk: int) -> N
     found = read("".join(lines).encode(), formats=[form], chunk=chunk).rows("phases")
     assert [f"{r['rank']} {r['step']} {r['phase']}" for r in found] == order
     assert [r["occurrence"] for r in found] == [1, 1, 2, 1, 3, 2, 1, 1, 2]
+
+
+class Rows(SimpleNamespace):
+    def __len__(self) -> int:
+        return len(self.step)
+
+
+def rows_of(*records: tuple[int, int | None], runs: str = "", closed: bool = False, line: str = "took") -> Any:
+    """Rows by rank and step; the step is that of a group too."""
+    ranks, steps = zip(*records, strict=True)
+    runs = runs or "1" * len(records)
+    step = np.array([each or 0 for each in steps])
+    groups = SimpleNamespace(number=step, run=np.array(list(map(int, runs))), run_words=pa.array(list(runs)))
+    return Rows(
+        line=line, groups=groups, step=step, step_known=np.array([each is not None for each in steps]),
+        ranks=SimpleNamespace(rank=np.array(ranks)), steps_are_closed=closed, step_is_of_group=closed,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rows", "phases", "counts"),
+    [
+        (rows_of((0, 1), (0, 1), (1, 1), (0, 2), closed=True), None, [1, 2, 1, 1]),
+        (rows_of((0, 1), (0, 1), (2, 1), (0, 2), closed=True), "abaa", [1, 1, 1, 1]),
+        (rows_of((0, 1), (1, 1), (0, 1), (1, 1), (0, 2)), None, [1, 1, 2, 2, 1]),
+        (rows_of((0, 1), (0, 1), (0, 1), (1, 1)), "abaa", [1, 1, 2, 1]),
+        (rows_of((0, 0), (0, None), (0, None), (0, 0)), None, [1, 1, 1, 1]),  # without a step
+        (rows_of((0, 1), (0, 1), (0, 2), (0, 1)), None, [1, 2, 1, 1]),  # the step begins again
+        (rows_of((0, 1), (0, 1), (0, 1), runs="122"), None, [1, 1, 2]),
+    ],
+)
+def test_counts_of_phases(rows: Any, phases: str | None, counts: list[int]) -> None:
+    assert PhaseCounter().count(rows, None if phases is None else list(phases)).tolist() == counts
+
+
+def test_counts_go_on_with_the_last_step_of_each_rank() -> None:
+    counter = PhaseCounter()
+    assert counter.count(rows_of((0, 1), (0, 1), (1, 1), (1, 1), (1, 2)), list("abaaa")).tolist() == [1, 1, 1, 2, 1]
+    assert counter.count(rows_of((1, 2), (0, 1), (1, 1), (0, 1), (1, 2)), list("aabba")).tolist() == [2, 2, 1, 2, 1]
+    assert counter.count(rows_of((0, 1), (1, 2)), list("aa")).tolist() == [3, 2]
+    assert counter.count(rows_of((0, 1), line="other"), ["a"]).tolist() == [1]
+    assert counter.count(rows_of((0, 1), runs="2"), ["a"]).tolist() == [1]
+    assert counter.count(rows_of((0, None)), ["a"]).tolist() == [1] == counter.count(rows_of((0, None)), ["a"]).tolist()

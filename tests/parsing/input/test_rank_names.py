@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from perflog.parsing.input.rank_names import MAX_RANK, label_of_file, local_rank_in_path, rank_in_path, rank_in_text
+from perflog.parsing.input.rank_names import (
+    are_divided,
+    errors_of_torchrun,
+    label_of_file,
+    local_rank_in_path,
+    node_in_path,
+    printed_ranks,
+    rank_in_path,
+    rank_in_text,
+)
 
 
 @pytest.mark.parametrize(
@@ -24,8 +33,8 @@ from perflog.parsing.input.rank_names import MAX_RANK, label_of_file, local_rank
         ("frank_3", None),  # a word
         ("rank", None),
         ("rank_x", None),
-        (f"rank_{MAX_RANK}", MAX_RANK),
-        (f"rank_{MAX_RANK + 1}", None),
+        ("rank_2147483647", 2147483647),
+        ("rank_2147483648", None),
         ("node_3", None),
     ],
 )
@@ -56,7 +65,48 @@ def test_the_rank_in_a_path(path: str, rank: int | None) -> None:
         ("xattempt_0/3/stdout.log", None, b""),
         ("rank_5.log", None, b"[rank5]:"),
         ("run.log", None, b""),
+        ("out/train_node03.log", None, b"[pod/node03] "),
     ],
 )
 def test_the_label_of_the_lines_of_a_file(path: str, local: int | None, label: bytes) -> None:
     assert (local_rank_in_path(path), label_of_file(path)) == (local, label)
+
+
+@pytest.mark.parametrize(
+    ("path", "errors"),
+    [
+        ("out/attempt_0/3/stdout.log", "out/attempt_0/3/stderr.log"),
+        ("out/attempt_0/3/stderr.log", None),
+        ("out/3/stdout.log", None),
+        ("stdout.log", None),
+    ],
+)
+def test_the_errors_beside_the_output_of_a_rank(path: str, errors: str | None) -> None:
+    assert errors_of_torchrun(path) == errors
+
+
+@pytest.mark.parametrize(
+    ("path", "node"),
+    [
+        ("node7/train_node03.log", "03"), ("host-12.txt", "12"), ("node7/train.log", None), ("node7/x/train.log", None),
+        ("anode3.log", None), ("node.log", None),
+    ],
+)  # fmt: skip
+def test_the_node_that_the_name_of_a_file_states(path: str, node: str | None) -> None:
+    found = node_in_path(path)
+    assert (None if found is None else found[1]) == node
+
+
+def test_ranks_that_lines_print() -> None:
+    assert printed_ranks(b"rank 3 loss\nRank=4 r5 [R-6] rank 7.5 for9 rank: 1234567") == {3, 4, 5, 6}
+
+
+@pytest.mark.parametrize(
+    ("ranks", "divided"),
+    [
+        ([{0}, {1}], True), ([{0, 2}, {1}], True), ([{0, 1}], False), ([{0}, {2}], False), ([{1}, {2}], False),
+        ([{0}, {0}], False), ([{0}, set()], False), ([], False),
+    ],
+)  # fmt: skip
+def test_logs_that_divide_the_ranks_of_a_job(ranks: list[set[int]], divided: bool) -> None:
+    assert are_divided(ranks) == divided

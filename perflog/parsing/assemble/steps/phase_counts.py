@@ -68,12 +68,11 @@ class PhaseCounter:
             return occurrences(rows.groups.number, members)
         order = np.argsort(rows.ranks.rank, kind="stable")
         rank, run, step, known = (x[order] for x in (rows.ranks.rank, rows.groups.run, rows.step, rows.step_known))
-        other_rank = np.diff(rank) != 0
-        changes = other_rank | (np.diff(run) != 0) | (np.diff(step) != 0) | ~(known[1:] & known[:-1])
+        changes = (np.diff(run) != 0) | (np.diff(step) != 0) | ~(known[1:] & known[:-1])
         groups = np.empty(len(rows), np.int64)
         groups[order] = np.concatenate([[0], np.cumsum(changes)])
         counts = occurrences(groups, members)
-        for rank_rows in np.split(order, np.flatnonzero(other_rank) + 1):
+        for rank_rows in np.split(order, np.flatnonzero(np.diff(rank)) + 1):
             self._continue(rows, rank_rows, groups[rank_rows], phases, counts)
         return counts
 
