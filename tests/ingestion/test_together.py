@@ -6,18 +6,15 @@ import gzip
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from perflog.ingestion import together
 from perflog.ingestion.together import read_together
 from perflog.parsing.input.source import Source
 from perflog.tables.sink import MemorySink
-
-if TYPE_CHECKING:
-    import pytest
 
 STEP = "step: {:2}  loss:  8.{:02}  memory: 10.50GiB(11.00%)  tps: 1,234  tflops: 5.00  mfu: 12.34%\n"
 
@@ -90,3 +87,16 @@ def test_groups_are_of_small_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_the_log_of_each_row() -> None:
     runs = pa.chunked_array([pa.array(["3", "1", "3"]).dictionary_encode()])
     assert together._logs_of(pa.table({"run": runs}), np.array([7, 8, 9])).tolist() == [9, 7, 9]
+
+
+def test_lines_of_each_log_are_counted_from_its_own_first_line(tmp_path: Path) -> None:
+    """Also those of the run and of the account."""
+    texts = [log(1, first="\nunread\n"), log(2, 3, first="\nunread\n"), log(3, first="\nunread\n")]
+    sink = MemorySink()
+    with opened(tmp_path, *texts) as sources:
+        results = read_together(sources, [None] * 3, sink)
+    assert all(result is not None for result in results)
+    runs = sink.fetch("runs").to_pylist()
+    assert [(row["first_line"], row["last_line"]) for row in runs] == [(3, 4), (3, 5), (3, 4)]
+    lines = sink.fetch("lines").to_pylist()
+    assert sorted((row["line"], row["count"]) for row in lines if row["status"] == "unread") == [(2, 1)] * 3

@@ -216,10 +216,14 @@ def test_a_warm_up_of_twenty_steps_behind_the_first_ones_is_a_level(warm: int, f
     ("old", "new", "found"),
     [
         ([10.0] * 20, [30.0] * 20, (10.0, 30.0)),
-        ([10.0] * 10 + [24.0] * 10, [30.0] * 20, None),  # it grew before, by more than half of that
+        ([10.0] * 11 + [24.0] * 9, [30.0] * 20, None),  # it grew before, by more than half of that
+        ([10.0] * 11 + [20.0] * 9, [30.0] * 20, (10.0, 30.0)),
         ([10.0] * 10 + [15.0] * 10, [25.0] * 20, None),  # its scatter is 2.5, and a shift is five times that
         ([10.0] * 20, [10.1] * 20, None),  # less than 2 %
         ([10.0] * 4, [30.0] * 20, None),  # too few
+        ([10.0] * 5, [30.0] * 5, (10.0, 30.0)),
+        ([30.0] * 5, [10.0] * 5, (30.0, 10.0)),
+        ([10.0] * 5, [np.inf] * 5, None),
         ([99.0] * 5 + [10.0] * 20, [30.0] * 20 + [99.0] * 5, (10.0, 30.0)),  # the nearest ones count
     ],
 )
@@ -247,3 +251,89 @@ def test_the_longest_time_by_name_is_the_first() -> None:
     assert [each.column for series in module._named_times(tables, None, (), "s") for each in series] == [
         "rollout", "data", "avg_rollout",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        ([100.0] * 5, [102.0] * 5, None), ([100.0] * 5, [103.0] * 5, (100.0, 103.0)), ([100.0] * 4, [200.0] * 9, None),
+        ([1.0, 2, 3, 4, 9], [9.0] * 5, (3.0, 9.0)),  # a drift has no scatter
+    ],
+)  # fmt: skip
+def test_halves_that_differ(old: list[float], new: list[float], found: tuple[float, float] | None) -> None:
+    rows = [{"step": step, "memory_bytes": value, "rank": 0} for step, value in enumerate([*old, *new])]
+    steps = Tables(by_hand("steps", rows)).rows("steps")
+    assert module._halves(steps, "memory_bytes", module._Last(len(old), len(old) - 1)) == found
+
+
+@pytest.mark.parametrize(
+    ("values", "to_and_fro"),
+    [
+        ([1.0, 2.0, 1.0, 2.0], True), ([1.0, 2.0, 1.0], False), ([1.0, 2.0, 1.0, 2.0, 1.0], True),
+        ([1.0, 2.25, 1.25, 2.25], False),  # equal levels lie within less than a quarter of the distance
+        ([1.0, 2.5, 1.25, 2.5], True), ([2.5, 1.0, 2.5, 1.25], True), ([2.25, 1.0, 2.25, 1.25], False),
+        ([1.0, 2.0, 3.0, 4.0], False),
+    ],
+)  # fmt: skip
+def test_levels_that_go_to_and_fro(values: list[float], to_and_fro: bool) -> None:
+    assert module.alternate(values) is to_and_fro
+
+
+@pytest.mark.parametrize(
+    ("one", "alike"), [((0.0, 1.0), True), ((0.0, 0.75), False), ((5.0, 9.0), True), ((1.0, 0.0), False)]
+)
+def test_shifts_of_one_direction_and_half_of_the_size_are_alike(one: tuple[float, float], alike: bool) -> None:
+    assert module._moved_alike(one, (10.0, 12.0)) is alike
+
+
+@pytest.mark.parametrize(
+    ("rows", "before"),
+    [
+        ([{"step": step, "rank": 0} for step in (1, 2, 1, 3)], [True, True, True, False]),
+        ([{"step": step, "source": "a"} for step in (1, 2, 1, 3)], [True, True, True, False]),
+        ([{"step": step} for step in (1, 2, 1, 3)], [True, True, False, False]),  # of which rank is not known: by line
+        ([{"step": step, "rank": 0} for step in (1, None, 1, 3)], [True, True, False, False]),
+    ],
+)
+def test_rows_up_to_the_last_step_before_a_change(rows: list[dict[str, Any]], before: list[bool]) -> None:
+    steps = Tables(by_hand("values", rows)).rows("values")
+    assert module._Last(line=2, step=2).is_before(steps).tolist() == before
+
+
+@pytest.mark.parametrize(
+    ("members", "others", "text"),
+    [
+        ([0, 1], [], ""), ([2, 3], [0, 1], " of ranks 2, 3"), ([1, 2, 3], [0], " of all ranks but 0"),
+        ([1], [0], " of rank 1"), (["a", "b"], ["c", "d"], " of a, b"), (["a", "b"], ["c"], " of a, b"),
+        (["a", None], ["c", "d"], ""), ([0, 1], [None], " of ranks 0, 1"), ([*range(6)], [6, 7, 8], " of ranks 0-5"),
+    ],
+)  # fmt: skip
+def test_names_of_ranks_and_sources(members: list[Any], others: list[Any], text: str) -> None:
+    every = [{"source" if isinstance(each, str) else "rank": each} for each in (*members, *others)]
+    rows = Tables(by_hand("values", every)).rows("values")
+    places = [*range(len(every))]
+    assert module._names_of(rows, places[: len(members)], places[len(members) :]) == text
+
+
+def test_everything_that_changed_with_a_level() -> None:
+    """Phases and values that shifted first, then what lines between the two steps report: four, and how many more."""
+    rows: list[dict[str, Any]] = []
+    for step in range(1, 21):
+        late, line = step > 10, 10 * step
+        rows.append({"step": step, "line": line, "rank": 0, "forward_s": 3.0 if late else 1.0,
+                     "memory_bytes": 2.0**31 if late else 2.0**30})  # fmt: skip
+        rows.append({"table": "phases", "step": step, "line": line + 1, "rank": 0, "phase": "data",
+                     "time_s": 5.0 if late else 2.0})  # fmt: skip
+        for key, unit in (("batch", None), ("train.loss", None), ("tokens_per_s", None), ("x.step_time_s", None)):
+            value = {"table": "values", "step": step, "line": line + 2, "rank": 0, "key": key, "unit": unit}
+            rows.append(value | {"value": 64.0 if late else 32.0})
+    between = [(99, "before"), (105, "node_lost"), (106, "log"), (107, "node_lost"), (110, "after")]
+    rows += [{"table": "milestones", "line": line, "kind": kind} for line, kind in between]
+    tables = Tables(by_hand("steps", rows))
+    series: Any = SimpleNamespace(run="r", column="step_time_s", lines=np.arange(10, 210, 10), steps=np.arange(1, 21))
+    run = module.RunLevels(series, "s", [module.Level(0, 10, np.nan), module.Level(10, 20, 0.01)])
+    assert module.changes_with(tables, run, 1) == (
+        "data 2 s -> 5 s, forward 1 s -> 3 s, memory 1 GiB -> 2 GiB, batch 32 -> 64, and 1 more"
+    )
+    without = Tables({name: table for name, table in tables.items() if name in ("runs", "steps", "milestones")})
+    assert module.changes_with(without, run, 1) == "forward 1 s -> 3 s, memory 1 GiB -> 2 GiB, node lost"

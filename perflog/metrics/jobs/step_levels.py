@@ -156,7 +156,7 @@ def _named_times(tables: Tables, warmup: int | None, others: Collection[str], un
     has_unit = rows.one_of("unit", {unit}) if unit else ~rows.known("unit")
     rows = rows.where(has_unit & rows.known("value", "step") & ~rows.one_of("run", others))
     series_by_key: list[tuple[bool, float, list[StepSeries]]] = []
-    for key, key_rows in rows.by("key").items() if len(rows) else ():
+    for key, key_rows in rows.by("key").items():
         words = words_of(key)
         if not (unit or names_time(key)) or not COUNTDOWN.isdisjoint(words):
             continue
@@ -278,7 +278,7 @@ def drifted_phases(tables: Tables, series: StepSeries) -> list[str]:
 def _changed_phases(tables: Tables, run: str, before: _Last, shift: _Shift) -> Iterator[_Change]:
     """Yield the phases with a shifted time."""
     rows = tables.rows_of("phases", run)
-    for phase, phase_rows in rows.by("phase").items() if len(rows) else ():
+    for phase, phase_rows in rows.by("phase").items():
         yield from _changes(phase_rows, "time_s", before, phase, "s", shift)
     steps = tables.rows_of("steps", run)
     for phase in ("forward", "backward"):
@@ -289,7 +289,7 @@ def _changed_values(tables: Tables, run: str, before: _Last, figure: str) -> Ite
     """Yield other values than `figure` that shifted: columns of table `steps`, and values by name."""
     yield from _changes(tables.rows_of("steps", run), "memory_bytes", before, "memory", "B", _shift)
     rows = tables.rows_of("values", run)
-    for key, key_rows in rows.by("key").items() if len(rows) else ():
+    for key, key_rows in rows.by("key").items():
         if key.rpartition(".")[2] in {*_FOLLOWS, figure} or "loss" in key or "per_s" in key:
             continue
         unit = next((unit for unit in key_rows["unit"].tolist() if unit), "")
@@ -354,8 +354,10 @@ def _shift(rows: Rows, column: str, before: _Last) -> tuple[float, float] | None
     if min(len(old), len(new)) < _FEWEST:
         return None
     low, high = median(old), median(new)
+    if not np.isfinite([low, high]).all():
+        return None
     scatter = max(mad(old), mad(new))
-    if abs(high - low) <= max(_CLEAR * scatter, _LEAST * abs(low)) or not np.isfinite([low, high]).all():
+    if abs(high - low) <= max(_CLEAR * scatter, _LEAST * abs(low)):
         return None
     half = len(old) // 2  # what grew already before did not change here
     if abs(median(old[half:]) - median(old[:half])) > 0.5 * abs(high - low):

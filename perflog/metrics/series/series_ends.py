@@ -54,7 +54,7 @@ def summary_figures(rows: Rows) -> Iterator[Figure]:
 
 def summary_losses(rows: Rows) -> Iterator[Figure]:
     """Yield the printed losses: they have no unit, and no program prints them for a speed."""
-    for key, rows_of_key in rows.where(~rows.known("unit")).by("key").items() if len(rows) else ():
+    for key, rows_of_key in rows.where(~rows.known("unit")).by("key").items():
         if "loss" in words_of(key) and better_way(key, "") == "lower":
             yield key, "", "lower", rows_of_key["value"]
 

@@ -29,6 +29,7 @@ STEPS = ["step 3/10 loss 2.5 time 0.25 s", "step 4/10 loss 2.25 time 0.5 s"]
         (["x=+1.5 y=-2"], "x=+{x:.1f} y={y:d}"),  # a template writes no plus sign
         (["x=+1.5", "x=-2.5"], "x={x:.1f}"),
         (["a 003", "a 004"], "a {number:03d}"),
+        (["a 05", "a 5"], "a {_:S}"),  # no number is printed so
         (["2024-01-01 10:00:00 loss 2"], "{_:S} {_:S} loss {loss:d}"),
         (["no data will print nan"], "no data will print {_:S}"),  # a word
         (["[1, 2, 3] sizes"], "{name:s} sizes"),
@@ -46,6 +47,7 @@ STEPS = ["step 3/10 loss 2.5 time 0.25 s", "step 4/10 loss 2.25 time 0.5 s"]
         (["latency: 5 us (min 3 us)"], "latency: {latency:d} us (min {min:d} us)"),
         (["batch 4/300", "batch 5/300"], "batch {batch:d}/{batches:d}"),
         (["batch 4 of 300", "batch 5 of 300"], "batch {batch:d} of {batches:d}"),
+        (["batch 3/4", "batch 4/4"], "batch {batch:d}/{batches:d}"),  # the last one
         (["batch 4/300", "batch 4/400"], "batch {batch:d}/{batch_2:d}"),  # it grows beside the first
         (["Time 0.5 (0.75)"], "Time {time:.1f} ({time_2:.2f})"),
         (["delay 5 us (3 W)"], "delay {delay:d} us ({power:d} W)"),
@@ -95,6 +97,8 @@ def test_a_number_before_a_total_or_a_spread_has_its_unit() -> None:
         ("time 21.9 ± 1.2 ms", ["ms", "ms"]),
         ("used 30 (45%)", ["", "%"]),
         ("batch 4/300 ms", ["", "ms"]),
+        ("latency [ms]: p50=3.5 p99=7.5", ["ms", "ms"]),  # the line states it for all its times
+        ("latency [MB]: p50=3.5 p99=7.5", ["", ""]),
     ):
         assert [slot.named.unit for slot in drafted(line).numbers] == units, line
 
