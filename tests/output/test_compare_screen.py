@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 from shlex import split
 from statistics import median
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 from support.field_logs import needs_corpus
+from support.figure_rows import figure_row
 from support.made_traces import event
 from support.megatron_logs import megatron_log
 from support.metrics_logs import runs, tables
@@ -20,7 +24,14 @@ from support.paths import SHARED
 from support.seeds import lines as lines_of
 
 import perflog
+from perflog.analysis.compare.comparison import OTHER_WORK
+from perflog.analysis.compare.headline import BestSide
+from perflog.analysis.compare.rows import FigureRow
+from perflog.analysis.compare.sides import Case
+from perflog.analysis.compare.verdicts import OTHER_SETTING, VerdictRule
+from perflog.analysis.lint.losses import DIVERGED
 from perflog.cli.main import main
+from perflog.output.presenters import compare_screen as module
 from perflog.output.presenters.compare_screen import _table, screen
 from perflog.output.screens import HEIGHT, WIDTH
 from perflog.output.terminal import columns_of
@@ -305,3 +316,162 @@ def test_where_little_of_a_name_would_be_left_the_values_of_the_base_are() -> No
     titles, row = lines(21)
     assert titles.split() == ["metric", "new", "change"]
     assert row == f"  a long name of a metric  {'n' * 21}  {'c' * 21}  note"
+
+
+# --- sentences and lines by themselves --------------------------------------------------------------------------------
+
+
+def compared(*rows: FigureRow, **fields: Any) -> Any:
+    """A comparison of two sides with this row as its headline."""
+    usual: dict[str, Any] = {
+        "leading": rows[0] if rows else None, "is_pair": True, "verdict": "regression", "rule": VerdictRule(),
+        "sides": ("old", "new"), "cases": (Case("", (("r0",), ("r1",))),), "by": (), "conclusion": "slower",
+        "same_bytes": False, "objections": (), "best": (), "headlines": list(rows), "one_sided": (), "causes": (),
+        "setting_records": (), "doubts": {}, "finding_records": (), "diverged": False, "row_records": list(rows),
+    }  # fmt: skip
+    return SimpleNamespace(**usual | fields)
+
+
+SLOWER: dict[str, Any] = {"change": 0.25, "change_low": 0.2, "change_high": 0.3, "p_holm": 0.001, "side_value": 1.25,
+                          "verdict": "regression"}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("row", "fields", "sentences"),
+    [
+        (None, {}, ["The sides have no metric in common for a verdict."]),
+        (
+            SLOWER, {},
+            ["B against A: +25.0 % step time (+20.0 .. +30.0 %), slower: regression; 3 runs, 10 steps per side"],
+        ),
+        (
+            SLOWER, {"verdict": OTHER_SETTING},
+            ["B against A: +25.0 % step time (+20.0 .. +30.0 %), slower; 3 runs, 10 steps per side"],
+        ),
+        (
+            {"error": math.nan, "change": 0.25, "advice": "run it again", "scope": "steps"}, {},
+            ["B against A: +25.0 % step time, one value per side: regression; 3 runs, 10 steps per side",
+             "run it again"],
+        ),
+        (SLOWER | {"advice": "run it again", "scope": "steps"}, {}, None),
+        (SLOWER, {"is_pair": False, "sides": ("a", "b", "c")}, ["3 sides, 1 configuration: slower"]),
+        (SLOWER, {"is_pair": False, "by": ("lr", "bs")}, ["2 values of lr/bs, 1 configuration: slower"]),
+    ],
+)  # fmt: skip
+def test_the_sentence_of_the_headline(row: dict[str, Any] | None, fields: Any, sentences: list[str] | None) -> None:
+    of = compared(*([] if row is None else [figure_row(**row)]), **fields)
+    found = list(module.headline_sentences(of, ("A", "B")))
+    assert found == sentences if sentences else len(found) == 1
+    objection = SimpleNamespace(sentence="Not the same work.", head="")
+    of.objections = (objection,)
+    assert next(iter(module.verdict_sentences(of, ("A", "B")))) == "Not the same work."
+
+
+def best(side: str, *others: tuple[str, float], level: Sequence[str] = (), case: str = "", **more: Any) -> BestSide:
+    rows = tuple(figure_row(base=side, side=name, change=change, **more) for name, change in others)
+    return BestSide(case, side, rows, tuple(level))
+
+
+@pytest.mark.parametrize(
+    ("of", "sentence"),
+    [
+        (best("a", ("b", 0.1), ("c", 0.2)), "Best: a, step time 1 s; next b (+10.0 %)"),
+        (best("a", ("b", 0.1), case="moe"), "Best in moe: a, step time 1 s; next b (+10.0 %)"),
+        (
+            best("a", ("b", 0.01), ("c", 0.2), level=["b"]),
+            "Best: a, step time 1 s; not known to differ from it: b (+1.0 %)",
+        ),
+        (
+            best("a", ("b", 0.01), level=["b"], error=math.nan),
+            "Best: a, step time 1 s; the others, of one value each: b (+1.0 %)",
+        ),
+        (
+            best("a", ("b", 0.01), level=["b"], advice="run it again"),
+            "Best: a, step time 1 s; not known to differ from it: b (+1.0 %); run it again",
+        ),
+        (
+            best("a", ("b", 0.01), level=["b"], advice="run it again", scope="steps"),
+            "Best: a, step time 1 s; not known to differ from it: b (+1.0 %)",
+        ),
+        (
+            best("a", *((name, 0.01) for name in "bcdef"), level=list("bcdef")),
+            "Best: a, step time 1 s; not known to differ from it: b (+1.0 %), c (+1.0 %), d (+1.0 %) and 2 more",
+        ),
+    ],
+)
+def test_the_best_side(of: BestSide, sentence: str) -> None:
+    assert list(module.best_sentences(compared(best=[of]))) == [sentence]
+    other = SimpleNamespace(head=OTHER_WORK, sentence="")
+    assert not list(module.best_sentences(compared(best=[of], same_bytes=True)))
+    assert not list(module.best_sentences(compared(best=[of], objections=(other,))))
+    assert (
+        len(list(module.best_sentences(compared(best=[of], objections=(SimpleNamespace(head="", sentence=""),))))) == 1
+    )
+
+
+def test_of_many_configurations_the_sides_that_are_best_are_counted() -> None:
+    many = [best(side, ("z", 0.1), case=f"case {n}") for n, side in enumerate("aabac")]
+    sentences = list(module.best_sentences(compared(best=many)))
+    assert len(sentences) == 4 and sentences[3] == "Best of 5 configurations: a in 3, b in 1, c in 1"
+    assert len(list(module.best_sentences(compared(best=many[:3])))) == 3
+
+
+def setting(name: str, old: Any, new: Any) -> Any:
+    return SimpleNamespace(setting=name, values={"old": old, "new": new})
+
+
+@pytest.mark.parametrize(
+    ("records", "fields", "lines"),
+    [
+        ((), {}, []),
+        ((setting("lr", 1, 2), setting("files.size", 5, 6)), {}, ["Differ: lr 1 -> 2"]),
+        ((setting("files.rank", 0, 1), setting("lr", 1, 2)), {}, ["Differ: lr 1 -> 2; files.rank 0 -> 1"]),
+        ((setting("lr", 1, 2), setting("bs", 1, None)), {"is_pair": False}, ["Differ: lr, bs"]),
+        ((setting("lr", 1, 2), setting("bs", 1, 2)), {"is_pair": False, "by": ("lr",)},
+         ["Also differ, and may be the cause: bs"]),
+        ((setting("lr", 1, 2),), {"is_pair": False, "by": ("lr",)}, []),
+    ],
+)  # fmt: skip
+def test_settings_that_differ(records: tuple[Any, ...], fields: dict[str, Any], lines: list[str]) -> None:
+    assert list(module._settings(compared(setting_records=records, **fields))) == lines
+
+
+def test_metrics_that_the_side_lacks() -> None:
+    one_sided = [SimpleNamespace(metric=name, on=on) for name, on in (("a", "base"), ("b", "side"), ("a", "base"))]
+    assert list(module._vanished(compared(one_sided=one_sided))) == ["Not on B: a"]
+    assert list(module._vanished(compared(one_sided=one_sided, is_pair=False))) == []
+    assert list(module._vanished(compared(one_sided=one_sided[1:2]))) == []
+
+
+@pytest.mark.parametrize(
+    ("doubts", "notes", "fields", "lines"),
+    [
+        ({}, 0, {}, []),
+        ({}, 2, {}, ["No warnings, 2 notes: --all"]),
+        ({"drift": ("it drifts", ("old",))}, 0, {}, ["Do not trust", "  ! it drifts (A)"]),
+        ({"drift": ("it drifts", ("old", "new"))}, 1, {},
+         ["Do not trust", "  ! it drifts (A, B)", "  1 more finding: --all"]),
+        ({"comparison-other-work": ("in the verdict", ())}, 0, {}, []),
+        ({DIVERGED: ("it is NaN", ())}, 0, {"diverged": True}, []),
+        ({DIVERGED: ("it is NaN", ())}, 0, {}, ["Do not trust", "  ! it is NaN"]),
+        ({str(n): (f"finding {n}", ()) for n in range(6)}, 1, {},
+         ["Do not trust", *(f"  ! finding {n}" for n in range(4)), "  3 more findings: --all"]),
+    ],
+)  # fmt: skip
+def test_what_makes_sides_hard_to_compare(
+    doubts: dict[str, Any], notes: int, fields: dict[str, Any], lines: list[str]
+) -> None:
+    findings = [SimpleNamespace(code=code) for code in [*doubts, *(f"note {n}" for n in range(notes))] * 2]
+    assert list(module._doubts(compared(doubts=doubts, finding_records=findings, **fields))) == lines
+
+
+@pytest.mark.parametrize(
+    ("named", "sides", "text"),
+    [
+        ("", "ab", ""), ("b", "abc", " (B)"), ("abcd", "abcde", " (A, B, C, D)"), ("abcde", "abcdef", " (5 sides)"),
+        ("abcde", "abcde", " (all 5 sides)"), ("l", "abcdefghijkl", " (1 sides)"),
+    ],
+)  # fmt: skip
+def test_sides_of_a_finding(named: str, sides: str, text: str) -> None:
+    """Ten sides have a letter."""
+    assert module._where(list(named), compared(sides=tuple(sides))) == text

@@ -7,7 +7,9 @@ import math
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
+from perflog.output import sheets as module
 from perflog.output.sheets import (
     Mark,
     Quantity,
@@ -72,6 +74,43 @@ def test_pairs_are_names_with_their_values() -> None:
     narrow = lines(pairs("x", [("a" * 12, "one two three four")]), width=18)
     assert narrow == ["aaaa…aaaa  one two", "           three", "           four"]
     assert [len(line) for line in lines(pairs("x", [("a", "b" * 99)]), width=18)] == [18, 18, 15]  # three lines
+
+
+@pytest.mark.parametrize(
+    ("number", "role", "place", "need"),
+    [
+        (False, "", 0, (40, 16, 0)),  # a text may be cut; the first one stays
+        (False, "", 3, (40, 16, 1)),
+        (True, "", 1, (40, 40, 0)),  # a number is whole; the first one stays
+        (True, "", 4, (40, 40, 2)),
+        (False, "detail", 2, (40, 16, 3)),
+        (True, "detail", 2, (40, 40, 3)),
+        (False, "verdict", 3, (40, 40, 0)),
+    ],
+)
+def test_what_a_column_needs(number: bool, role: Any, place: int, need: tuple[int, int, int]) -> None:
+    """Its longest value, to how much it may be cut, and how early it is left out."""
+    others = [SheetColumn("text"), SheetColumn("one", number=True), SheetColumn("why", role="detail")]
+    columns = [*others, SheetColumn("text 2"), SheetColumn("two", number=True)]
+    columns[place] = SheetColumn("x", number=number, role=role)
+    assert module._need(place, columns, 40) == need
+
+
+@pytest.mark.parametrize(
+    ("titles", "inline", "blank"),
+    [
+        (("", ""), (False, False), False), (("a", ""), (False, False), True), (("", "b"), (False, False), True),
+        (("a", "b"), (True, True), False), (("a", "b"), (True, False), True), (("a", "b"), (False, True), True),
+    ],
+)  # fmt: skip
+def test_a_blank_line_is_between_sheets_with_a_title(
+    titles: tuple[str, str], inline: tuple[bool, bool], blank: bool
+) -> None:
+    """Except between those that are one line each."""
+    made = [pairs("x", [("n", 1)], title, inline=is_inline) for title, is_inline in zip(titles, inline, strict=True)]
+    assert lines(*made).count("") == blank
+    three = [pairs("x", [("n", 1)], "t", inline=True), *made]
+    assert lines(*three).count("") == blank + (not inline[0])
 
 
 def test_sentences_are_broken_into_lines() -> None:
