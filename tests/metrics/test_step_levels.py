@@ -15,6 +15,7 @@ from support.metrics_logs import by_hand
 import perflog
 from perflog.metrics import Tables, levels
 from perflog.metrics.jobs import step_levels as module
+from perflog.statistics.levels import Level
 from perflog.statistics.shifts import shifts
 
 
@@ -331,7 +332,7 @@ def test_everything_that_changed_with_a_level() -> None:
     rows += [{"table": "milestones", "line": line, "kind": kind} for line, kind in between]
     tables = Tables(by_hand("steps", rows))
     series: Any = SimpleNamespace(run="r", column="step_time_s", lines=np.arange(10, 210, 10), steps=np.arange(1, 21))
-    run = module.RunLevels(series, "s", [module.Level(0, 10, np.nan), module.Level(10, 20, 0.01)])
+    run = module.RunLevels(series, "s", [Level(0, 10, np.nan), Level(10, 20, 0.01)])
     assert module.changes_with(tables, run, 1) == (
         "data 2 s -> 5 s, forward 1 s -> 3 s, memory 1 GiB -> 2 GiB, batch 32 -> 64, and 1 more"
     )
