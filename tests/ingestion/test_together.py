@@ -6,15 +6,18 @@ import gzip
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pytest
 
 from perflog.ingestion import together
 from perflog.ingestion.together import read_together
 from perflog.parsing.input.source import Source
 from perflog.tables.sink import MemorySink
+
+if TYPE_CHECKING:
+    import pytest
 
 STEP = "step: {:2}  loss:  8.{:02}  memory: 10.50GiB(11.00%)  tps: 1,234  tflops: 5.00  mfu: 12.34%\n"
 
