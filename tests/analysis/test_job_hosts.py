@@ -40,6 +40,8 @@ def tables(**steps: int) -> Tables:
         ({"a_1": 3, "b_1": 2, "b_2": 2}, [("a-1", "b-1"), ("a-1", "b-2")], {"a-1": "b-1", "b-2": "b-1"}),
         ({"a_1": 3, "b_1": 5, "c_1": 4}, [("a-1", "b-1"), ("a-1", "c-1")], {"a-1": "b-1", "c-1": "b-1"}),
         ({"a_1": 3, "b_1": 4, "c_1": 5}, [("a-1", "c-1"), ("b-1", "c-1")], {"a-1": "c-1", "b-1": "c-1"}),  # b, not a
+        ({"a_1": 0, "b_1": 1}, [("a-1", "b-1")], {"a-1": "b-1"}),
+        ({"a_1": 3, "b_1": 5, "c_1": 5, "d_1": 3}, [("a-1", "b-1"), ("c-1", "d-1")], {"a-1": "b-1", "d-1": "c-1"}),
         ({"a_1": 3, "b_1": 5}, [], {}),
         ({"a_1": 3, "a_2": 5}, [("a-1", "a-2")], {}),  # of one log alone
     ],
@@ -92,10 +94,12 @@ def test_equal_losses_at_equal_times_are_of_one_job() -> None:
 
 def test_a_job_whose_loss_is_nan_is_another_one(tmp_path: Path) -> None:
     lines = [f"2026-11-30 09:00:{n:02d},100 step={n} loss={3 - n / 9:.4f} step_time=1.0s\n" for n in range(1, 16)]
-    for name in ("a", "b"):
-        (tmp_path / f"{name}.log").write_text("".join(lines))
+    for name, millisecond in (("a", 100), ("b", 200), ("c", 300)):
+        (tmp_path / f"{name}.log").write_text("".join(lines).replace(",100 ", f",{millisecond} "))
         lines = [*lines[:-1], lines[-1].replace("loss=1.3333", "loss=nan")]
-    assert [*module.equal_losses(Tables(perflog.read(tmp_path)))] == []
+    log = perflog.read(tmp_path)
+    names = {key.id: Path(key.log).stem for key in log.run_keys}
+    assert [tuple(map(names.get, pair)) for pair in module.equal_losses(Tables(log))] == [("b", "c")]
 
 
 def test_a_job_of_several_hosts_has_what_any_of_them_prints() -> None:
@@ -133,6 +137,35 @@ def test_measured_times_are_equal_in_one_run_alone(one: list[float], other: list
     for name, expected in (("state", [("a-1", "b-1")] * is_one), ("log", [])):  # a copy, or repeats
         runs = pd.concat([frames["runs"].assign(run=run, format=f) for run, f in (("a-1", "log"), ("b-1", name))])
         assert list(module.equal_times(Tables({**frames, "runs": runs}))) == expected
+
+
+TIMES = [59.5988, 60.4101, 3000.1234]
+
+
+@pytest.mark.parametrize(
+    ("other", "most", "pairs"),
+    [
+        ([("b-1", "values", time) for time in TIMES], 3, [("a-1", "b-1")]),
+        ([("b-1", "values", time) for time in TIMES], 2, []),  # so many are of steps
+        ([("a-2", "values", time) for time in TIMES], 3, []),  # two runs of one log
+        ([(run, "values", time) for run in ("b-1", "b-2") for time in TIMES], 3, [("a-1", "b-1"), ("a-1", "b-2")]),
+        # two of eleven times are few, in whatever table
+        ([("b-1", "values", time) for time in TIMES[:2]]
+         + [("b-1", name, 70.1234 + k) for name in ("values", "summaries") for k in range(9)], 99, [("a-1", "b-1")]),
+    ],
+)  # fmt: skip
+def test_which_times_of_runs_are_compared(
+    monkeypatch: pytest.MonkeyPatch, other: list[tuple[str, str, float]], most: int, pairs: list[tuple[str, str]]
+) -> None:
+    monkeypatch.setattr(module, "_MOST_TIMES", most)
+    every = [("a-1", "values", time) for time in TIMES] + other
+    rows = [
+        {"table": name, "run": run, "line": line, "key": "eval_runtime", "unit": "s", "value": value}
+        for line, (run, name, value) in enumerate(every)
+    ]
+    frames = by_hand("steps", rows)
+    runs = pd.concat([frames["runs"].assign(run=run, format=run[0]) for run in dict.fromkeys(run for run, *_ in every)])
+    assert list(module.equal_times(Tables({**frames, "runs": runs}))) == pairs
 
 
 def test_logs_in_which_one_rank_fails_are_of_other_jobs() -> None:
@@ -199,6 +232,40 @@ def test_times_of_steps_are_compared_by_four_digits() -> None:
     steps, times = module._times_of_steps(Tables(by_hand("steps", rows)).rows("steps"))
     assert steps.tolist() == [*range(30)]
     assert times[:2].tolist() == pytest.approx([1.235, 1.335]) and times[9] == pytest.approx(2.135)
+
+
+@pytest.mark.parametrize(
+    ("times", "count"),
+    [
+        ([1.2345 + k / 10 for k in range(10)], 10),
+        ([1.23 + k / 100 for k in range(10)], 10),  # a last zero is no digit
+        ([1.2 + k / 10 for k in range(10)], 0),  # two digits
+        ([1.2345 + k / 10 for k in range(9)], 0),  # few steps
+        ([*(1.2345 + k / 10 for k in range(10)), 9.8765], 0),  # the last step comes twice
+    ],
+)
+def test_which_times_of_steps_tell_runs_apart(times: list[float], count: int) -> None:
+    rows = [{"step": min(step, 9), "step_time_s": round(time, 4)} for step, time in enumerate(times)]
+    steps, found = module._times_of_steps(Tables(by_hand("steps", rows)).rows("steps"))
+    assert len(steps) == len(found) == count
+
+
+@pytest.mark.parametrize(("equal", "shifted", "is_one"), [(10, 5, True), (10, 6, False), (9, 0, False), (10, 0, True)])
+def test_equal_times_of_steps_are_twice_as_many_as_by_chance(equal: int, shifted: int, is_one: bool) -> None:
+    """Of forty steps; others have the time of the next step of the other log."""
+    mine = np.round(1.2345 + np.arange(40) / 10, 4)
+    its = mine + 50
+    its[:equal] = mine[:equal]
+    its[21 : 21 + shifted] = mine[20 : 20 + shifted]
+    rows = [
+        {"run": run, "step": step, "step_time_s": time}
+        for run, times in (("a-1", mine), ("b-1", its)) for step, time in enumerate(times.tolist())
+    ]  # fmt: skip
+    frames = by_hand("steps", rows)
+    for other, expected in (("b-1", [("a-1", "b-1")] * is_one), ("a-2", [])):  # of one log they are two runs
+        renamed = frames | {"steps": frames["steps"].replace({"run": {"b-1": other}})}
+        runs = pd.concat([frames["runs"].assign(run=run, format=run) for run in ("a-1", other)])
+        assert list(module.equal_steps(Tables({**renamed, "runs": runs}))) == expected
 
 
 def results_of(*runs: dict[str, float], forms: str = "xy") -> list[tuple[str, str]]:

@@ -29,6 +29,8 @@ def test_several_nodes_as_one() -> None:
     assert [each.name for each in whole.inside.values()] == ["x", "y"]
     again = merged([one, one])
     assert again.inclusive["r"].tolist() == [14.0] and again.calls == {"r": 2.0}
+    alone = merged([one])
+    assert (alone.name, alone.inclusive["r"].tolist(), list(alone.inside)) == ("a", [7.0], list(one.inside))
 
 
 def test_what_lies_in_alike_nodes_is_alike_too() -> None:
@@ -88,6 +90,17 @@ def test_the_tree_of_a_run_with_two_files(steps: list[int] | None) -> None:
     assert mm.calls == {"r": sum(calls for *_, calls in parts) / number}
     assert 1e9 * mm.kernels["gemm"] == pytest.approx(2 * sum(own for _, own, _ in parts) / number)
     assert set(linear.all_kernels) == {"add", "gemm"}
+
+
+def test_times_are_means_over_the_devices_of_a_file() -> None:
+    """One process launches work on two devices: 10 and 30 ns."""
+    other = kernel(50, 80, "gemm", device=1, correlation=2)
+    call = host("cudaLaunchKernel", 3, 4, "runtime", correlation=2)
+    tables = by_hand([host("aten::mm", 0, 10), *launched(1, 1, 20, 10), call, other])
+    (trees,) = operators_by_run(tables).values()
+    (mm,) = operator_tree(trees, devices_by_run(tables)["r"], None).inside.values()
+    assert (1e9 * mm.inclusive["r"]).tolist() == pytest.approx([20])
+    assert 1e9 * mm.all_kernels["gemm"] == pytest.approx(20)
 
 
 def test_runs_without_operators_or_work_have_no_tree() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.figure_rows import made_sides
+from support.trace_tables import by_hand, kernel
 
 from perflog.analysis.compare.explanations import operators as module
 from perflog.analysis.compare.explanations.operators import (
@@ -110,7 +111,7 @@ def test_a_small_difference_is_not_shown(moved: float, shown: bool) -> None:
 
 def test_a_moved_operator_in_words() -> None:
     whole = row(ALL_WORK, 0, 1.0, 1.5)
-    (one,) = moved_most([whole, row("mm", 1, 0.1, 0.2, shapes="2x3", base_kernels="k", side_kernels="k")], 1)
+    (one,) = moved_most([whole, row("mm", 1, 0.10004, 0.20004, shapes="2x3", base_kernels="k", side_kernels="k")], 1)
     assert moved_text(one) == "mm 2x3: 100 ms -> 200 ms"
     kernels: dict[str, Any] = {"base_kernels": "k", "side_kernels": "m"}
     (two,) = moved_most([whole, *(row("mm", 1, 0.1, 0.2, **kernels) for _ in range(2))], 1)
@@ -172,6 +173,13 @@ def test_operators_of_one_name_have_the_shapes_around_them_in_their_measure() ->
     _, values = sides_of(root("a0"), root("b0"))
     names = [measure.name for measure in values[0].by_measure if measure.kind == "operator"]
     assert names == ["linear 2", "linear 2 > mm", "linear 3", "linear 3 > mm", "add"]  # from 0.5 % of the time on
+    alone = [node("", node("linear", node("mm", shapes="7", own=1.0, run=run), shapes="2", run=run), run=run, kind="")
+             for run in ("a0", "b0")]  # fmt: skip
+    _, values = sides_of(*alone)
+    assert [measure.name for measure in values[0].by_measure if measure.kind == "operator"] == [
+        "linear 2",
+        "linear > mm 7",
+    ]
 
 
 def test_of_several_sides_only_equal_operators_are_measures() -> None:
@@ -191,3 +199,8 @@ def test_kernels_are_in_one_order_on_both_sides() -> None:
     assert base == side == "b, a"
     assert module._kernels_of({"a": 1.0}, {"b": 1.0}) == ("a", "b")
     assert module._kernels_of({}, {"b": 1.0}) == (None, "b")
+
+
+def test_nothing_moved_between_runs_without_operators() -> None:
+    tables = by_hand([kernel(0, 10)])
+    assert module.moved_between(tables, "r", "x", 9) == [] == module.moved_between(tables, "x", "r", 9)

@@ -10,8 +10,10 @@ from perflog.analysis.lint import Finding
 from perflog.analysis.overview.doubts import ENDED, doubts
 
 
-def finding(code: str, run: str = "a-1", severity: Any = "warning", message: str = "m", *others: str) -> Finding:
-    return Finding(run, message, {each: [1] for each in (run, *others)}, severity=severity, code=code)
+def finding(
+    code: str, run: str = "a-1", severity: Any = "warning", message: str = "m", *others: str, **numbers: Any
+) -> Finding:
+    return Finding(run, message, {each: [1] for each in (run, *others)}, numbers, severity=severity, code=code)
 
 
 def test_the_most_severe_first_then_by_number_of_runs() -> None:
@@ -32,12 +34,16 @@ def test_of_a_rule_the_most_severe_finding_speaks() -> None:
     assert (doubt.message, doubt.severity, doubt.runs) == ("second", "error", ("b-1",))
     assert doubt.runs_of_any_severity == ("b-1", "a-1", "c-1")
     assert doubt.title == doubt.rule.title
+    (alike,) = doubts([finding("drift", "a-1", "note", "first"), finding("drift", "a-2", "note", "second")])
+    assert [each.message for each in alike.findings] == ["first", "second"]
 
 
 def test_the_last_attempt_ended_the_job() -> None:
     ends = [finding(ENDED, run, "error", run) for run in ("a-1", "a-2", "b-1", "b-2")]
     (doubt,) = doubts(ends)
     assert [each.message for each in doubt.findings] == ["a-2", "a-1", "b-2", "b-1"]
+    (doubt,) = doubts([finding(ENDED, "a-1", "error", "late", attempt=2), finding(ENDED, "a-1", "error", "early")])
+    assert [each.message for each in doubt.findings] == ["late", "early"]
 
 
 @pytest.mark.parametrize(

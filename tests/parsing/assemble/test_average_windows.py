@@ -183,3 +183,14 @@ def test_an_average_in_another_unit(
     log = "\n".join(["program with 8 sequences", *lines, f"all steps took {mean:.5f} s", ""])
     (found,) = read(log.encode(), formats=[load(given_file(tmp_path, FORMAT))], chunk=chunk).rows("summaries")
     assert (found["window_first"], found["window_last"], found["window_fit"]) == expected
+
+
+def test_an_average_of_numbers_without_a_unit(tmp_path: Path) -> None:
+    form = FORMAT.replace('in {step_time:.1f} ms"\nunit = { step_time = "ms" }', 'with loss {loss:.1f}"')
+    form = form.replace("in 2.5 ms", "with loss 2.5")
+    form = form.replace('took {step_time:.5f} s"\nunit = { step_time = "s" }', 'have loss {loss:.2f}"')
+    form = form.replace("took 0.00250 s", "have loss 0.25")
+    log = "program with 8 sequences\n" + "".join(f"finished step {k} with loss {k}.0\n" for k in (1, 2, 4))
+    data = f"{log}all steps have loss 3.00\n".encode()
+    (found,) = read(data, formats=[load(given_file(tmp_path, form))]).rows("summaries")
+    assert (found["value"], found["window_first"], found["window_last"]) == (3.0, 2, 4)

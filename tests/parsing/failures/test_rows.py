@@ -53,7 +53,19 @@ def test_what_a_message_ends(given: Failure, severity: str) -> None:
     [
         ("child_failed", {"exit_code": "-9"}, -9),
         ("child_failed", {"signal_name": "Segmentation fault"}, -11),
-        ("child_failed", {"signal_name": "SIGTERM", "exit_code": "1"}, -15),
+        *(
+            ("child_failed", {"signal_name": name, "exit_code": "1"}, code)
+            for code, names in {
+                -4: ("SIGILL", "Illegal instruction"),
+                -6: ("SIGABRT", "Aborted"),
+                -7: ("SIGBUS", "Bus error"),
+                -8: ("SIGFPE", "Floating point exception"),
+                -9: ("SIGKILL", "Killed"),
+                -11: ("SIGSEGV",),
+                -15: ("SIGTERM", "Terminated"),
+            }.items()
+            for name in names
+        ),
         ("child_failed", {"signal_name": "SIGUSR1", "exit_code": "1"}, 1),
         ("child_failed", {"signal": "9"}, -9),
         ("segmentation_fault", {"signal": "11"}, None),  # the process itself reports no exit code

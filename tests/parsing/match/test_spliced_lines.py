@@ -52,6 +52,14 @@ def test_a_line_with_fewer_or_other_fields_is_none(shape: str) -> None:
     assert not is_spliced(shape.encode(), USUAL.encode())
 
 
+def test_a_line_of_a_few_thousand_bytes_is_compared() -> None:
+    step, words = "step: 5 | loss: 2.5", "x" * 4062
+    for more, expected in (("", "piece"), ("x", "")):
+        lines = [(f"{step} | {words}{more}", 20), (f"{step} | loss: 2.5 | {words}{more}", 1)]
+        assert [len(line) for line, _ in lines] == [4084 + len(more), 4096 + len(more)]
+        assert found(*lines) == ["", expected]
+
+
 def test_a_name_may_have_a_number_or_none() -> None:
     assert not is_spliced(b"name:item, args:(x_0, 0)", b"name:item_0, args:(x_0, 0)")
 
