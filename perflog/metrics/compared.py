@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 from msgspec import Struct, field
@@ -121,7 +121,7 @@ class ComparedColumn(Struct, frozen=True):
     """
 
     kind: Kind
-    name: str | Callable[[Mapping[str, Any]], str]
+    name: str | Callable[[Mapping[str, object]], str]
     column: str
     unit: str = "s"
     by: tuple[str, ...] = ()

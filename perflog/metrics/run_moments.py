@@ -10,7 +10,6 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, time
 from pathlib import PurePath
-from typing import Any
 
 from msgspec import Struct
 
@@ -72,7 +71,7 @@ def _number(text: str) -> float | None:
         return None
 
 
-def _moment_in_settings(settings: Mapping[str, Any]) -> Moment | None:
+def _moment_in_settings(settings: Mapping[str, object]) -> Moment | None:
     named = {name.rpartition(".")[2].lower(): (name, value) for name, value in reversed(list(settings.items()))}
     for wanted in _NAMES:
         name, value = named.get(wanted, ("", None))

@@ -6,12 +6,15 @@ import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise, takewhile
-from typing import Any
+from typing import TypeAlias
 
 from perflog.formats.families.name_units import is_statistic
 from perflog.formats.vocabulary import EVALUATIONS, MOMENTS
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.directions import better, words_of
+
+Cell: TypeAlias = float | str | None
+"""What a record prints in a column: a number, a word, or nothing."""
 
 CONFIGURES = lazy_pattern(
     r"(?:.*[_.])?(?:size|len|length|dim|dims|heads|layers|hidden|experts|topk|chunk|chunks|sms|batch|bs|seq\w*|tp|dp|pp|"
@@ -77,7 +80,7 @@ MOST_VARIANTS = 8
 _LEAST_OF_SWEEP = 3
 
 
-def sweeps_in(records: Sequence[tuple[Any, ...]]) -> Iterator[slice]:
+def sweeps_in(records: Sequence[tuple[Cell, ...]]) -> Iterator[slice]:
     """Yield the sections of records that each begin with the same case: sweeps of different kinds.
 
     Their lines have the same names, and do not print the kind. Sweeps are over the same cases: if less than half of the
@@ -97,7 +100,7 @@ def sweeps_in(records: Sequence[tuple[Any, ...]]) -> Iterator[slice]:
     yield from found if are_alike else [slice(0, len(records))]
 
 
-def _growing(records: Sequence[tuple[Any, ...]]) -> list[int]:
+def _growing(records: Sequence[tuple[Cell, ...]]) -> list[int]:
     """Return where sweeps over one number begin, if there are several and it grows in each of them; else []."""
     if any(len(case) != 1 or not isinstance(case[0], float) for case in records):
         return []
@@ -106,7 +109,7 @@ def _growing(records: Sequence[tuple[Any, ...]]) -> list[int]:
     return begins if len(begins) > 1 and min(lengths) >= _LEAST_OF_SWEEP else []
 
 
-def parameters_of(columns: dict[str, list[Any]], units: dict[str, str]) -> tuple[list[str], dict[str, Any]]:
+def parameters_of(columns: dict[str, list[Cell]], units: dict[str, str]) -> tuple[list[str], dict[str, Cell]]:
     """Return the names that identify records, and the settings common to all; no parameters if they are a series."""
     settings = {name: cells[0] for name, cells in columns.items() if _is_setting(cells, units[name])}
     moments = [name for name, cells in columns.items() if _is_moment(name, cells)]
@@ -140,7 +143,7 @@ def parameters_of(columns: dict[str, list[Any]], units: dict[str, str]) -> tuple
 
 
 def _with_later_names(
-    leading: list[str], sizes: list[str], later: dict[str, list[Any]], columns: dict[str, list[Any]]
+    leading: list[str], sizes: list[str], later: dict[str, list[Cell]], columns: dict[str, list[Cell]]
 ) -> list[str]:
     """Return parameters that do not identify the records, with those that are printed after what was measured."""
     leading = [*leading, *sizes]
@@ -163,7 +166,7 @@ def _counts_values(name: str, names: Collection[str]) -> bool:
     return of != name and len(statistics) > 1
 
 
-def _leading(columns: dict[str, list[Any]], units: dict[str, str]) -> list[str]:
+def _leading(columns: dict[str, list[Cell]], units: dict[str, str]) -> list[str]:
     """Return the names before the measured quantities."""
     leading: list[str] = []
     for name, cells in columns.items():
@@ -182,7 +185,7 @@ def _leading(columns: dict[str, list[Any]], units: dict[str, str]) -> list[str]:
     return leading
 
 
-def _distinguish(names: Sequence[str], columns: dict[str, list[Any]]) -> bool:
+def _distinguish(names: Sequence[str], columns: dict[str, list[Cell]]) -> bool:
     """Whether the values of these columns together are others in each record."""
     number = len(next(iter(columns.values()), []))
     return bool(names) and len(set(zip(*(columns[name] for name in names), strict=True))) == number
@@ -193,72 +196,71 @@ def _is_chosen(name: str, units: dict[str, str]) -> bool:
 
 
 def _is_degree(
-    name: str, cells: Sequence[Any], leading: Sequence[str], columns: dict[str, list[Any]], units: dict[str, str]
+    name: str, cells: Sequence[Cell], leading: Sequence[str], columns: dict[str, list[Cell]], units: dict[str, str]
 ) -> bool:
     """Whether numbers that are not whole configure records that the parameters before them do not identify."""
     are_numbers = all(isinstance(x, float) for x in cells) and not units[name]
     return _DEGREE.fullmatch(name) is not None and are_numbers and not _distinguish(leading, columns)
 
 
-def _are_round(cells: Sequence[Any], unit: str) -> bool:
+def _are_round(cells: Sequence[Cell], unit: str) -> bool:
     """Whether numbers were chosen, whatever their name: without a unit, of one digit each, and with values repeated."""
     are_numbers = not unit and all(isinstance(x, float) for x in cells)
     return are_numbers and len(set(cells)) < len(cells) and all(float(f"{x:.0e}") == x for x in cells)
 
 
-def _number_of_trials(columns: dict[str, list[Any]]) -> list[str]:
+def _number_of_trials(columns: dict[str, list[Cell]]) -> list[str]:
     """Return the column that numbers the trials of a search, if columns are named as choices of a search."""
     begins, number = _TRIAL_NAMES
     return [number] if number in columns and any(name.startswith(begins) for name in columns) else []
 
 
-def _has_work(leading: Sequence[str], columns: dict[str, list[Any]]) -> bool:
+def _has_work(leading: Sequence[str], columns: dict[str, list[Cell]]) -> bool:
     """Whether records with a time of writing are cases all the same: strings and sizes identify them."""
     return _distinguish(leading, columns) and any(are_words(columns[name]) for name in leading)
 
 
-def _is_moment(name: str, cells: Sequence[Any]) -> bool:
+def _is_moment(name: str, cells: Sequence[Cell]) -> bool:
     """Whether a column has the time at which records were written, or their durations in the form `40:02:47`."""
     return name.lower() in _MOMENTS or (name.lower() == "time" and are_words(cells))
 
 
-def _counts_up(name: str, cells: Sequence[Any]) -> bool:
+def _counts_up(name: str, cells: Sequence[Cell]) -> bool:
     """Whether a column counts the moments of records from the first to the last, after what was measured too."""
-    is_counted = (
-        name.lower() in MOMENTS and name[-1] != "s" and len(cells) > 2 and all(isinstance(x, float) for x in cells)
-    )
-    changes = {b - a for a, b in pairwise(cells)} if is_counted else {0}
+    numbers = [x for x in cells if isinstance(x, float)]
+    is_counted = name.lower() in MOMENTS and name[-1] != "s" and len(cells) == len(numbers) > 2
+    changes = {b - a for a, b in pairwise(numbers)} if is_counted else {0.0}
     return len(changes) == 1 and min(changes) > 0
 
 
-def _names_variants(name: str, cells: Sequence[Any]) -> bool:
+def _names_variants(name: str, cells: Sequence[Cell]) -> bool:
     """Whether a few words name the variant of each record, and not its outcome."""
     is_known = are_words(cells) and _is_open(name, cells) and not any(is_failure(x) for x in cells)
     return is_known and 1 < len(set(cells)) <= MOST_VARIANTS
 
 
-def are_words(cells: Sequence[Any]) -> bool:
+def are_words(cells: Sequence[Cell]) -> bool:
     """Return whether all cells are words, or empty."""
     return all(isinstance(x, str) or x is None for x in cells)
 
 
-def is_outcome(name: str, cells: Sequence[Any]) -> bool:
+def is_outcome(name: str, cells: Sequence[Cell]) -> bool:
     """Whether a column has the outcome of each case in words."""
     said = any(x and _OUTCOMES.match(x.strip()) for x in cells if isinstance(x, str))
     return _OUTCOME.fullmatch(name) is not None and are_words(cells) and said
 
 
-def _is_open(name: str, cells: Sequence[Any]) -> bool:
+def _is_open(name: str, cells: Sequence[Cell]) -> bool:
     """Whether a column may be a parameter: it is neither the number of a trial, nor a unit, nor an outcome."""
     return TRIAL.fullmatch(name) is None and name.lower() not in _UNIT and not is_outcome(name, cells)
 
 
-def _is_setting(cells: Sequence[Any], unit: str) -> bool:
+def _is_setting(cells: Sequence[Cell], unit: str) -> bool:
     """Whether all records print the same word or whole number."""
     return len(set(cells)) == 1 and (isinstance(cells[0], str) or _is_whole(cells, unit))
 
 
-def _is_redundant(name: str, leading: Sequence[str], columns: dict[str, list[Any]]) -> bool:
+def _is_redundant(name: str, leading: Sequence[str], columns: dict[str, list[Cell]]) -> bool:
     """Whether other parameters identify the records as well, and this one names or describes each of them.
 
     A name is a string of its own for each record, such as its file. A description is a long string.
@@ -266,13 +268,13 @@ def _is_redundant(name: str, leading: Sequence[str], columns: dict[str, list[Any
     cells = columns[name]
     others = [columns[n] for n in leading if n != name]
     is_own = all(isinstance(x, str) for x in cells) and len(set(cells)) == len(cells)
-    describes = are_words(cells) and max(map(len, filter(None, cells)), default=0) > _LONG_TEXT
+    describes = are_words(cells) and any(len(x) > _LONG_TEXT for x in cells if isinstance(x, str))
     if not others or not (is_own or describes):
         return False
     return len(set(zip(*others, strict=True))) == len(set(zip(*others, cells, strict=True)))
 
 
-def follows(name: str, cells: Sequence[Any], unit: str, parameters: Sequence[Sequence[Any]]) -> bool:
+def follows(name: str, cells: Sequence[Cell], unit: str, parameters: Sequence[Sequence[Cell]]) -> bool:
     """Whether numbers follow from one of the parameters, with values that several records share.
 
     Such whole numbers configure the records; so do others if no unit and no name says that they are measured.
@@ -287,16 +289,16 @@ def follows(name: str, cells: Sequence[Any], unit: str, parameters: Sequence[Seq
     )
 
 
-def _is_whole(cells: Sequence[Any], unit: str) -> bool:
+def _is_whole(cells: Sequence[Cell], unit: str) -> bool:
     """Whether cells are whole numbers of things, or sizes in bytes, with words such as `auto` among them."""
     numbers = [x for x in cells if isinstance(x, float)]
     return unit in ("", "1", "B") and None not in cells and all(x.is_integer() for x in numbers) and bool(numbers)
 
 
-def _is_series(names: Sequence[str], columns: dict[str, list[Any]]) -> bool:
+def _is_series(names: Sequence[str], columns: dict[str, list[Cell]]) -> bool:
     """Whether records run over steps, moments or requests."""
     counted = [name for name in names if _counts(name) and not (name == _LABEL and are_words(columns[name]))]
-    if any(not are_words(columns[name]) or any(map(_DIGIT.search, filter(None, columns[name]))) for name in counted):
+    if any(not isinstance(x, str) or _DIGIT.search(x) for name in counted for x in columns[name] if x is not None):
         return True  # `wall time` above `forward` and `backward` names what was timed
     cells = columns[names[0]] if names else []
     if len(names) == 1 and _is_progress(names[0], columns):
@@ -308,7 +310,7 @@ def _is_series(names: Sequence[str], columns: dict[str, list[Any]]) -> bool:
     return all(isinstance(b, float) and isinstance(a, float) and b - a == 1 for a, b in pairwise(cells))
 
 
-def _is_progress(name: str, columns: Mapping[str, list[Any]]) -> bool:
+def _is_progress(name: str, columns: Mapping[str, list[Cell]]) -> bool:
     """Whether numbers grow up to a total of their name: `batch 5 of 250`, then `batch 10 of 250`."""
     numbers = [number_in(cell) for cell in columns[name]]
     totals = {number_in(cell) for each in (f"{name}s", f"{name}es", f"{name}_total") for cell in columns.get(each, ())}
@@ -324,11 +326,11 @@ def _counts(name: str) -> bool:
     return name.lower() in _COUNTS or (not is_number_of and bool(_COUNTS.intersection(words[-1:])))
 
 
-def is_failure(cell: Any) -> bool:
+def is_failure(cell: Cell) -> bool:
     """Whether a cell marks its case as failed: NaN, infinity, or an error word instead of a number."""
     return not math.isfinite(cell) if isinstance(cell, float) else bool(cell and _FAILED.match(cell))
 
 
-def number_in(cell: Any) -> float:
+def number_in(cell: Cell) -> float:
     """Return the number in a cell; NaN for a word or none."""
     return cell if isinstance(cell, float) else math.nan

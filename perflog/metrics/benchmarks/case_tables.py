@@ -22,6 +22,7 @@ from perflog.metrics.benchmarks.case_parameters import (
     NAMES_WORK,
     PROGRESS,
     TRIAL,
+    Cell,
     are_words,
     follows,
     is_failure,
@@ -82,10 +83,10 @@ class CaseTable(Struct, frozen=True):
     records that print NaN or infinity. `lines`: the line of each record. `names`: all names of the records.
     """
 
-    parameters: dict[str, list[Any]]
+    parameters: dict[str, list[Cell]]
     figures: dict[str, Floats]
-    settings: dict[str, Any]
-    texts: dict[str, list[Any]]
+    settings: dict[str, Cell]
+    texts: dict[str, list[Cell]]
     units: dict[str, str]
     bad: dict[str, Mask]
     lines: Ints
@@ -145,14 +146,14 @@ class CaseTable(Struct, frozen=True):
         named = (f"{name} {self.shown_value(name, self.parameters[name][record])}" for name in known)
         return ", ".join(named) if known or without else f"line {self.lines[record]}"
 
-    def shown_value(self, name: str, value: Any) -> str:
+    def shown_value(self, name: str, value: Cell) -> str:
         """Return the value of a parameter or a setting as a string: `2,048`, `512 KiB`."""
         return _text(value, self.units.get(name, ""))
 
-    def cases(self, figure: str, without: str | None = None) -> dict[tuple[Any, ...], tuple[float, int]]:
+    def cases(self, figure: str, without: str | None = None) -> dict[tuple[Cell, ...], tuple[float, int]]:
         """Return the median of a quantity and the first record of each case, with or without one of its parameters."""
         columns = [values for name, values in self.parameters.items() if name != without]
-        found: dict[tuple[Any, ...], list[int]] = {}
+        found: dict[tuple[Cell, ...], list[int]] = {}
         for record in np.flatnonzero(np.isfinite(self.figures[figure])).tolist():
             found.setdefault(tuple(values[record] for values in columns), []).append(record)
         values = self.figures[figure]
@@ -165,7 +166,7 @@ def _counts_work(name: str, unit: str) -> bool:
     return (unit == "B" or not _AMOUNTS.isdisjoint(words)) and _DIVIDES.isdisjoint(words)
 
 
-def _amount(value: Any) -> float:
+def _amount(value: Cell) -> float:
     """Return a parameter as a number, also of a size (`4 KB`); NaN for other strings."""
     if not isinstance(value, str):
         return math.nan if value is None else float(value)
@@ -309,12 +310,12 @@ def _tables_with(rows: Rows, records: Groups, line: Ints, names: Sequence[str]) 
     codes, words = rows.codes("key")
     units_of_row, unit_words = rows.codes("unit")
     texts, values, nans = rows["text"], rows["value"], rows.nans("value")
-    columns: dict[str, list[Any]] = {}
+    columns: dict[str, list[Cell]] = {}
     codes_of_units: dict[str, dict[int, int]] = {}  # by column and record
     bad: dict[str, Mask] = {}
     for name in names:
         places = np.flatnonzero(codes == words.index(name))
-        cells: list[Any] = [None] * number
+        cells: list[Cell] = [None] * number
         for place in places.tolist():
             value = values[place]
             cells[records.inverse[place]] = (
@@ -459,7 +460,7 @@ def _turned(table: CaseTable, units_of_cells: Sequence[Set[str]]) -> CaseTable |
         return None
     numbered = [_NUMBERED.fullmatch(column) for column in columns]
     stems = {match["stem"] for match in numbered if match}
-    cases: list[Any] = [float(match["number"]) for match in numbered if match]
+    cases: list[Cell] = [float(match["number"]) for match in numbered if match]
     if len(cases) < len(columns) or len(stems) > 1 or all(map(_IS_STATISTIC.fullmatch, columns)):
         stems, cases = {_COLUMN}, list(columns)
     rows_of = _rows_of_quantities(blocks, split, [figures[c] for c in columns], [bad[c] for c in columns])
@@ -467,11 +468,11 @@ def _turned(table: CaseTable, units_of_cells: Sequence[Set[str]]) -> CaseTable |
         return None
     unit_of_quantity = {quantity: split[next(iter(of.values()))][1] for quantity, of in rows_of.items()}
 
-    def cells(of: dict[tuple[Any, ...], int], values: Mapping[str, Any], unknown: Any) -> Any:
+    def cells(of: dict[tuple[Cell, ...], int], values: Mapping[str, Floats | Mask], unknown: float) -> Any:
         return np.array([values[c][of[block]] if block in of else unknown for block in blocks for c in columns])
 
     factors = {quantity: UNITS[unit].factor if unit else 1 for quantity, unit in unit_of_quantity.items()}
-    parameters: dict[str, list[Any]] = {
+    parameters: dict[str, list[Cell]] = {
         n: [block[k] for block in blocks for _ in columns] for k, n in enumerate(others)
     }
     if not others or len(columns) > 1:
@@ -489,16 +490,16 @@ def _turned(table: CaseTable, units_of_cells: Sequence[Set[str]]) -> CaseTable |
 
 
 def _rows_of_quantities(
-    blocks: Mapping[tuple[Any, ...], Sequence[int]],
+    blocks: Mapping[tuple[Cell, ...], Sequence[int]],
     split: Sequence[tuple[str, str]],
     figures: Sequence[Floats],
     bad: Sequence[Mask],
-) -> dict[str, dict[tuple[Any, ...], int]] | None:
+) -> dict[str, dict[tuple[Cell, ...], int]] | None:
     """Return the row of each quantity in each block, where it has a value; None if it has several, or several units.
 
     `split`: the quantity of each row and its unit. `figures`, `bad`: of each column.
     """
-    found: dict[str, dict[tuple[Any, ...], int]] = {}
+    found: dict[str, dict[tuple[Cell, ...], int]] = {}
     for block, rows in blocks.items():
         if len({split[row][0] for row in rows}) < len(rows):
             return None
@@ -510,29 +511,29 @@ def _rows_of_quantities(
     return found
 
 
-def _without_summary(columns: dict[str, list[Any]], records: list[int]) -> list[int]:
+def _without_summary(columns: dict[str, list[Cell]], records: list[int]) -> list[int]:
     """Return records without the last one if it is what all of them amount to: `average`."""
     lasts = [(cells[records[-1]], [cells[record] for record in records[:-1]]) for cells in columns.values()]
     is_summary = any(isinstance(x, str) and _SUMMARY.fullmatch(x) and x not in others for x, others in lasts)
     return records[:-1] if is_summary and len(records) > _SEVERAL else records
 
 
-def _last_of_trials(columns: dict[str, list[Any]]) -> list[int]:
+def _last_of_trials(columns: dict[str, list[Cell]]) -> list[int]:
     """The records that count: of each trial of a search the last, for its state is printed again and again."""
     number = len(next(iter(columns.values())))
     trial = next((cells for name, cells in columns.items() if TRIAL.fullmatch(name)), range(number))
     return sorted({name: record for record, name in enumerate(trial)}.values())
 
 
-def _together(columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
+def _together(columns: dict[str, list[Cell]]) -> dict[str, list[Cell]]:
     """Parameters that are equal in each record have one name: `M = N = K`."""
-    names: dict[tuple[Any, ...], list[str]] = {}
+    names: dict[tuple[Cell, ...], list[str]] = {}
     for name, cells in columns.items():
         names.setdefault(tuple(cells), []).append(name)
     return {SAME.join(alike): list(cells) for cells, alike in names.items()}
 
 
-def _text(value: Any, unit: str) -> str:
+def _text(value: Cell, unit: str) -> str:
     if not isinstance(value, float):
         return str(value)
     return show(value, unit) if unit else f"{value:,.0f}" if value.is_integer() else f"{value:g}"

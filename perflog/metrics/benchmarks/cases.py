@@ -9,14 +9,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 
 from perflog.formats.families.title_lines import HEADING
 from perflog.formats.vocabulary import STATISTIC
 from perflog.lazy_patterns import lazy_pattern
-from perflog.metrics.benchmarks.case_parameters import CONFIGURES, MOST_VARIANTS, are_words
+from perflog.metrics.benchmarks.case_parameters import CONFIGURES, MOST_VARIANTS, Cell, are_words
 from perflog.metrics.benchmarks.case_tables import CaseTable, case_tables
 from perflog.metrics.compared import Measure, Sample, Steady
 from perflog.metrics.directions import better, words_of
@@ -158,7 +157,7 @@ def _pairs(table: CaseTable) -> Iterator[dict[str, object]]:
             continue  # the work of the variants that its rows name
         place = list(table.parameters).index(parameter)
         for key in table.figures:
-            by_variant: dict[str, dict[tuple[Any, ...], tuple[float, int]]] = {x: {} for x in variants}
+            by_variant: dict[Cell, dict[tuple[Cell, ...], tuple[float, int]]] = {x: {} for x in variants}
             for case, found in table.cases(key).items():
                 by_variant[case[place]][(*case[:place], *case[place + 1 :])] = found
             for variant in variants[1:]:
@@ -174,8 +173,8 @@ def _pairs(table: CaseTable) -> Iterator[dict[str, object]]:
 
 def _ratios(
     table: CaseTable,
-    base: dict[tuple[Any, ...], tuple[float, int]],
-    other: dict[tuple[Any, ...], tuple[float, int]],
+    base: dict[tuple[Cell, ...], tuple[float, int]],
+    other: dict[tuple[Cell, ...], tuple[float, int]],
     without: str | None,
 ) -> Iterator[dict[str, object]]:
     """Return the ratios of one variant to another over the cases that both have."""

@@ -61,7 +61,7 @@ def node_pairs(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 
     rows = tables.rows("collectives")
     pairs = {run: pair for run, config in tables.rows("runs").records("run", "config") if (pair := _nodes(config))}
     rows = rows.where(rows.one_of("run", pairs) & rows.known("bytes", "busbw_gbps"))
-    table: list[dict[str, Any]] = []
+    table: list[dict[str, object]] = []
     for alike in split(rows, "op", "ranks", "dtype"):
         columns = next(alike.dicts("op", "ranks", "dtype"))
         table += [{**columns, **row} for row in _group_rows(alike, pairs)]
@@ -77,7 +77,7 @@ def _nodes(config: str | None) -> tuple[str, str] | None:
     return first, second
 
 
-def _group_rows(rows: Rows, pairs: Mapping[str, tuple[str, str]]) -> Iterator[dict[str, Any]]:
+def _group_rows(rows: Rows, pairs: Mapping[str, tuple[str, str]]) -> Iterator[dict[str, object]]:
     """Rows of the nodes, then of the pairs, of one operation, at the largest of the messages that most pairs have.
 
     `pairs`: the nodes of each run.

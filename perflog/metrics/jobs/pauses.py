@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -82,10 +82,10 @@ def pauses(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all
     return pause_rows(tables)
 
 
-def pause_rows(tables: Tables) -> list[dict[str, Any]]:
+def pause_rows(tables: Tables) -> list[dict[str, object]]:
     """Return the rows of metric `pauses`, without pandas."""
     values, phases, steps = (tables.rows(name).by("run") for name in ("values", "phases", "steps"))
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     whole = _times_of_runs(tables)
     for run, elapsed in tables.rows("runs").records("run", "elapsed_s"):
         run_rows = [by_run.get(run) for by_run in (values, phases, steps)]

@@ -11,7 +11,6 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
 
 from msgspec import Struct
 
@@ -93,7 +92,7 @@ def energy_cases(tables: Tables, options: Options) -> MetricRows:
     ]
 
 
-def _rows(table: CaseTable, price: float | None) -> Iterator[dict[str, Any]]:
+def _rows(table: CaseTable, price: float | None) -> Iterator[dict[str, object]]:
     names = _Names(table)
     energies = [names.energy(record) for record in range(len(table.lines))]
     least: dict[str | None, float] = {}
@@ -102,7 +101,7 @@ def _rows(table: CaseTable, price: float | None) -> Iterator[dict[str, Any]]:
     for record, each in enumerate(energies):
         if each is None:
             continue
-        row: dict[str, Any] = {"case": table.at(record), "source": each.source, "of": each.of, "unit": each.unit}
+        row: dict[str, object] = {"case": table.at(record), "source": each.source, "of": each.of, "unit": each.unit}
         row |= {"energy_unit_j": each.joules, "best": each.joules == least[each.unit]}
         row |= {"energy_j": names.case_energy(record), "power_w": names.power(record)}
         if price is not None and (rate := names.rate_of_gpu(record, each.unit)) is not None:

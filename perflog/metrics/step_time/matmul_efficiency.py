@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -65,7 +65,7 @@ def matmul_efficiency(tables: Tables, options: Options) -> MetricRows:
     rates = work_rates(tables, options)
     phase_rows = phases.table(tables.only(rates["run"].unique()), options)
     splits = dict(iter(phase_rows.groupby("run", sort=False)))
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     for run, run_rates in rates.groupby("run", sort=False):
         rows += [*run_rates.to_dict("records"), *_split(splits.get(run, phase_rows[:0]))]
     return rows
@@ -76,7 +76,7 @@ def work_rates(tables: Tables, options: Options) -> pd.DataFrame:
     """Return the rows of the metric that are declared rates, of the runs that measure plain matrix products."""
     import pandas as pd
 
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     declared = (
         (run, table.rows_in(run_index).steady())
         for table in rows_with_wholes(tables, options.warmup)
@@ -142,11 +142,11 @@ def _first_known(expressions: Iterable[Expression], numbers: Mapping[str, float]
 
 def _row(
     rate: Rate, run: SteadyRun, rank: int | None, spent: tuple[Ints, Floats], work: float, plain: float | None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Row of a rate on a rank (None: over the ranks). `spent`: steps and times; `work` in FLOP; `plain` in FLOP/s."""
     steps, seconds = spent
     time = float(np.median(seconds))
-    row: dict[str, Any] = {"part": "work", "what": rate.name, "rank": rank, "of": ", ".join(rate.of)}
+    row: dict[str, object] = {"part": "work", "what": rate.name, "rank": rank, "of": ", ".join(rate.of)}
     row |= {"time_s": time, "share": time / run.step_s, "work_flop": work, "n": len(steps)}
     row |= {"first_step": int(steps[0]), "last_step": int(steps[-1])}
     if time > 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -113,7 +113,7 @@ def _steps(idle: DeviceIdle) -> Iterator[dict[str, object]]:
     yield from _rows(idle, steps.starts, steps.ends, named)
 
 
-def _rows(idle: DeviceIdle, starts: Ints, ends: Ints, named: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _rows(idle: DeviceIdle, starts: Ints, ends: Ints, named: list[dict[str, object]]) -> Iterator[dict[str, object]]:
     """Rows of the windows [start, end) of a device, in ns."""
     device, work = idle.device, idle.device.work
     spans = ends - starts
@@ -124,7 +124,7 @@ def _rows(idle: DeviceIdle, starts: Ints, ends: Ints, named: list[dict[str, Any]
     queue = _Queue(launched, begun)
     waiting = queue.waiting(starts, ends)
     for i, name in enumerate(named):
-        row: dict[str, Any] = {
+        row: dict[str, object] = {
             "run": device.run, "rank": device.rank, "device": device.device,
             "device_name": device.device_name, **name,
             **{column: float(seconds(ns[i])) for column, ns in times.items()},

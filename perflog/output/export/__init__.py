@@ -149,5 +149,5 @@ def _text_file(path: Path) -> Iterator[TextIO]:
         yield text_file
 
 
-def _dump(event: dict[str, Any]) -> str:
+def _dump(event: dict[str, object]) -> str:
     return visible(json.dumps(event, ensure_ascii=False, allow_nan=False))

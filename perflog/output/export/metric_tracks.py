@@ -111,7 +111,7 @@ class MetricTracks:
                 device = matched.job.members[row["member"]]
                 lane = f"stream {row['stream']}" if row["group"] is None else row["group"]
                 track = self._track(device, COLLECTIVES, f"collectives of {lane}")
-                args: dict[str, Any] = {"op": row["op"], "place": int_or_none(row["place"])}
+                args: dict[str, object] = {"op": row["op"], "place": int_or_none(row["place"])}
                 if row["last"] >= 0:
                     args["last"] = matched.job.name(row["last"])
                 start, wait, end = row["start"], row["wait"], row["start"] + row["length"]
@@ -153,7 +153,7 @@ class MetricTracks:
         return pid, self._tracks.thread(pid, place, f"{device_label(device.device, device.device_name)}, {name}")
 
     def _slice(
-        self, track: tuple[int, int], name: str, start: int, end: int, category: str, args: dict[str, Any]
+        self, track: tuple[int, int], name: str, start: int, end: int, category: str, args: dict[str, object]
     ) -> Event:
         times = {"ts": (start - self._first) / 1e3, "dur": (end - start) / 1e3}
         return {"ph": "X", "name": name, "cat": category, "pid": track[0], "tid": track[1], **times, "args": args}

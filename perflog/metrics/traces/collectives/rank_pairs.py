@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -60,7 +60,7 @@ def rank_pairs(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 
 
 def _transfers(matched: MatchedCollectives) -> Iterator[dict[str, object]]:
     """Yield the rows of sends and receives: of matched ones, else of the rank that has more of them."""
-    found: dict[tuple[int, int], dict[str, Any]] = {}
+    found: dict[tuple[int, int], dict[str, object]] = {}
     pairs = ["src_rank", "dst_rank"]
     for (sender, receiver), rows in matched.collectives.groupby(pairs):
         row = _sums(rows["bytes"], rows["transfer"]) | {"timed": "transfer", "first_line": int(rows["line"].iloc[0])}

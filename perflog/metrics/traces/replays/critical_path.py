@@ -178,7 +178,7 @@ def rows_of_kinds(walk: PathWalk) -> Iterator[dict[str, object]]:
 class _Window(Struct, frozen=True):
     """The whole trace or a step: columns that identify it, begin and end in ns, thread of the step or NO_CALL."""
 
-    part: dict[str, Any]
+    part: dict[str, object]
     start: int
     end: int
     thread: int
@@ -268,7 +268,7 @@ def _kind_of(device_graph: Dependencies, code: int) -> dict[str, object]:
 
 
 def _sum_rows(
-    span: int, base: dict[str, Any], by: str, sums: _Sums, columns: Sequence[dict[str, object]]
+    span: int, base: dict[str, object], by: str, sums: _Sums, columns: Sequence[dict[str, object]]
 ) -> Iterator[dict[str, object]]:
     """A row for each sum, the longest first. `span`: length of the window in ns. `columns`: what else each row has."""
     for i in np.argsort(-sums.times, kind="stable").tolist():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from perflog.grouping import grouped
 from perflog.metrics.options import Options
@@ -45,12 +44,12 @@ def idle_calls(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 
     return rows_of_idle_calls(tables)
 
 
-def rows_of_idle_calls(tables: Tables, found: list[dict[str, Any]] | None = None) -> list[dict[str, Any]]:
+def rows_of_idle_calls(tables: Tables, found: list[dict[str, object]] | None = None) -> list[dict[str, object]]:
     """Return the rows of the metric. `found`: the same, if the caller has already gone through the dependencies."""
     return cached(tables, "idle calls", lambda: _all_rows(tables) if found is None else found)
 
 
-def _all_rows(tables: Tables) -> list[dict[str, Any]]:
+def _all_rows(tables: Tables) -> list[dict[str, object]]:
     in_steps = runs_in_steps(tables)
     return [row for each in dependencies(tables) for row in idle_calls_of(each, each.device.run in in_steps)]
 
@@ -61,7 +60,7 @@ def runs_in_steps(tables: Tables) -> set[str]:
     return {run for run, devices in by_run.items() if are_in_steps(devices)}
 
 
-def idle_calls_of(device_graph: Dependencies, in_steps: bool) -> Iterator[dict[str, Any]]:
+def idle_calls_of(device_graph: Dependencies, in_steps: bool) -> Iterator[dict[str, object]]:
     """Yield the rows of a device, of its steps or of the whole trace."""
     device, busy = device_graph.device, device_graph.device.work.busy
     inside = union(device.steps.starts, device.steps.ends) if in_steps else union(busy.starts[:1], busy.ends[-1:])

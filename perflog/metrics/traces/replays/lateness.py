@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -54,7 +53,7 @@ def lateness(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (a
     A trace of a single device has no rows: there is no other rank to compare it with.
     """
     between = own_work(tables)
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     for matched in matched_collectives(tables):
         members = matched.job.members
         times = [between[id(device)].times for device in members if id(device) in between]
@@ -63,7 +62,7 @@ def lateness(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (a
     return rows
 
 
-def _rows(members: Sequence[TraceDevice], times: Sequence[Sequence[OwnTime]]) -> Iterator[dict[str, Any]]:
+def _rows(members: Sequence[TraceDevice], times: Sequence[Sequence[OwnTime]]) -> Iterator[dict[str, object]]:
     by_member = [{(doing, name): int(ns) for doing, name, ns in each} for each in times]
     whats = list(dict.fromkeys(what for each in by_member for what in each))
     table = np.array([[each.get(what, 0) for what in whats] for each in by_member], np.int64)
