@@ -20,7 +20,7 @@ from perflog.analysis.culprits import EVIDENCE, Culprit, names_of, text_of
 from perflog.analysis.job_endings import STUCK, Ending, endings, joined, located, place_of
 from perflog.analysis.job_members import runs_of_jobs
 from perflog.analysis.overview.facts.device_facts import held_by_allocator
-from perflog.analysis.overview.facts.job_course import drifts, level_changes
+from perflog.analysis.overview.facts.job_course import drifts, level_changes, spikes
 from perflog.analysis.run_names import without_common_folder
 from perflog.analysis.run_stops import last_stop
 from perflog.analysis.slow_members import slow_members
@@ -88,6 +88,7 @@ class Diagnosis(Struct, frozen=True):
         earlier: What ended earlier attempts, in sentences.
         cost: What it cost: time without steps, steps that were done again or are not saved.
         speed: Since which step a run is faster or slower, in sentences.
+        loss: Where the loss rises far above its usual values, in sentences.
         benchmark: Program of a benchmark beside the jobs; None for a job.
         memory: Who held the memory of a device that was full, in sentences, where there is a snapshot of its allocator.
     """
@@ -106,6 +107,7 @@ class Diagnosis(Struct, frozen=True):
     earlier: Sequence[str] = ()
     cost: str = ""
     speed: Sequence[str] = ()
+    loss: Sequence[str] = ()
     benchmark: str | None = None
     memory: Sequence[str] = ()
 
@@ -163,7 +165,7 @@ def diagnose_jobs(log: Log, *names: str, tables: Tables | None = None) -> list[D
 def _diagnose(tables: Tables, logs: Mapping[str, str], names: Sequence[str]) -> Diagnosis:
     """Return what ended the job of some runs; `logs`: by run."""
     speed = [*level_changes(tables, Options(), {}), *drifts(tables, Options(), {})]
-    return replace(_ended(tables, logs, names), speed=speed)
+    return replace(_ended(tables, logs, names), speed=speed, loss=[*spikes(tables, {})])
 
 
 def _ended(tables: Tables, logs: Mapping[str, str], names: Sequence[str]) -> Diagnosis:

@@ -24,7 +24,7 @@ files: bundled file_names file_lock temporary whole_files remote
 tables: nulls arrow row_order schema columns sink parquet sql
 tables.store: runs_footer folder commits object_store batch_files rewriting writer __init__
 statistics: samples groups warmup students_t effects sessions bootstrap rank_tests two_tests standing_out repeats
-statistics: shared_scatter levels shifts growth
+statistics: shared_scatter levels shifts growth excursions
 formats: vocabulary expressions flops durations figures bars surroundings template tokens openings torn_shapes
 formats: token_line number_units object_shapes model
 formats.families: name_units base step_parts missing_values measured_lines title_lines header_facts unnamed_values
@@ -91,7 +91,7 @@ metrics: step_series run_rows
 metrics.profiles: kernel_names operator_tables kernels ranges allocator
 metrics.benchmarks: __init__ server_readings case_titles case_parameters case_tables cases serving server_loads
 metrics.benchmarks: collectives node_pairs
-metrics.series: __init__ divergence series_ends curves time_to_target epoch_times
+metrics.series: __init__ divergence loss_spikes series_ends curves time_to_target epoch_times
 metrics.jobs: __init__ last_steps pauses stuck_ranks job_intervals pause_marks attempt_clock usual_steps attempt_end
 metrics.jobs: attempt_time timeline goodput step_levels step_drifts time_to_train
 metrics.pipelines: __init__ schedule_simulation pipeline schedules

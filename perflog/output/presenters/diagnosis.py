@@ -123,4 +123,5 @@ def parts(answer: Diagnosis) -> Iterator[tuple[str, str]]:
     if (left := len(answer.earlier) - _EARLIER) > 0:
         others.append(("Earlier", f"and {count(left, 'more attempt')}"))
     others += [("Speed", text.removesuffix(".")) for text in answer.speed]
+    others += [("Loss", text.removesuffix(".")) for text in answer.loss]
     yield from ((name, text) for name, text in [*others, ("To settle it", answer.settles)] if text)

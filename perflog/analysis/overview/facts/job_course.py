@@ -19,6 +19,7 @@ from perflog.metrics.jobs.step_drifts import run_drifts
 from perflog.metrics.jobs.step_levels import alternate, drifted_phases
 from perflog.metrics.jobs.timeline import JobTimeline, job_timelines
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
+from perflog.metrics.series.loss_spikes import loss_spikes
 from perflog.parsing.input.log_names import base_name
 from perflog.statistics.rank_tests import midranks
 from perflog.statistics.samples import median
@@ -53,6 +54,7 @@ def course_of_job(tables: Tables, groups: Sequence[RunGroup], options: Options) 
     yield from _other_clocks(tables, groups, marks)
     yield from level_changes(tables, options, marks)
     yield from drifts(tables, options, marks)
+    yield from spikes(tables, marks)
     yield from epoch_facts(tables, options, marks)
 
 
@@ -230,6 +232,27 @@ def drifts(tables: Tables, options: Options, marks: Mapping[str, str]) -> Iterat
         if grows == is_time:  # slower
             middle = int(series.steps[series.warmup.cut + len(series.steady) // 2])
             yield from slower_devices(tables, options, run, (int(series.steps[series.warmup.cut]), middle, None))
+
+
+def spikes(tables: Tables, marks: Mapping[str, str]) -> Iterator[str]:
+    """Yield the highest rise of the loss of each of a few runs, and whether it comes back; `marks` as above."""
+    by_run = grouped((spike.run, spike) for spike in loss_spikes(tables))
+    for run, found in by_run.items() if len(by_run) <= _FEW else ():
+        highest = max(found, key=lambda spike: (not spike.is_back, spike.peak / spike.usual))
+        usual, peak, last = (show(value, "", 3) for value in (highest.usual, highest.peak, highest.last))
+        at = f"step {highest.step:,}" if highest.step is not None else f"line {highest.line:,}"
+        top = f" (step {highest.peak_step:,})" if highest.peak_step not in (None, highest.step) else ""
+        end = f"{last} at step {highest.last_step:,}" if highest.last_step is not None else f"{last} at the end"
+        back = "and comes back"
+        if not highest.is_back:
+            back = f"and does not come back: {end}"
+        elif highest.step is not None and highest.back_step is not None:
+            back = f"and is back after {count(highest.back_step - highest.step, 'step')}"
+        norms = ""
+        if highest.grad_norm is not None:
+            norms = f"; with it the gradient norm, {' -> '.join(show(value, '', 3) for value in highest.grad_norm)}"
+        more = f"; {count(len(found) - 1, 'more rise')}" if len(found) > 1 else ""
+        yield f"{marks.get(run, '')}From {at} on the loss rises from {usual} to {peak}{top} {back}{norms}{more}."
 
 
 def _reported_beside(tables: Tables, run: str, step: int) -> Iterator[str]:
