@@ -21,7 +21,7 @@ from perflog.metrics.unlabelled_ranks import printings
 from perflog.statistics.effects import rounding
 from perflog.statistics.samples import mad, median
 from perflog.statistics.warmup import Warmup, warm_up
-from perflog.tables.columns import NULL, Rows
+from perflog.tables.columns import NULL, RowColumns, Rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -174,7 +174,7 @@ def _in_order(
                 yield series
 
 
-class _Printed(Struct, frozen=True):
+class _Printed(RowColumns, frozen=True):
     """The rows of a run with a step and a value. `covers`: number of steps of a line, 0 if unknown."""
 
     steps: Ints
@@ -184,13 +184,6 @@ class _Printed(Struct, frozen=True):
     copies: Ints
     values: Floats
     hasty: Mask
-
-    def part(self, index: slice | Ints) -> _Printed:
-        """Return some of these rows."""
-        return _Printed(
-            self.steps[index], self.order[index], self.lines[index], self.covers[index], self.copies[index],
-            self.values[index], self.hasty[index],
-        )  # fmt: skip
 
 
 def _printed(tables: Tables, column: str, values: Floats | None = None) -> dict[str, _Printed]:
@@ -206,7 +199,7 @@ def _printed(tables: Tables, column: str, values: Floats | None = None) -> dict[
         rows["step"], step_order(tables, rows), rows["line"], np.where(covers == NULL, 0, covers),
         printings(tables)[known], rows[column] if values is None else values[known], hasty,
     )  # fmt: skip
-    return {run: whole.part(index) for run, index in rows.stretches("run").items()}
+    return {run: whole.where(index) for run, index in rows.stretches("run").items()}
 
 
 def step_order(tables: Tables, rows: Rows) -> Ints:

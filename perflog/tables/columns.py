@@ -226,18 +226,26 @@ class Rows:
 class RowColumns(Struct, frozen=True):
     """Columns with a value for each row. Fields that are neither arrays nor rows hold for all of them."""
 
-    def where(self, chosen: Mask | Ints) -> Self:
-        """Return some of the rows, by flag or index; themselves if all are flagged."""
-        if chosen.dtype == np.bool_ and chosen.all():
+    def where(self, chosen: Mask | Ints | slice) -> Self:
+        """Return some of the rows, by flag, index or part; themselves if all are flagged."""
+        if isinstance(chosen, np.ndarray) and chosen.dtype == np.bool_ and chosen.all():
             return self
         fields = (getattr(self, name) for name in self.__struct_fields__)
         return type(self)(*(self._some(field, chosen) for field in fields))
 
     @staticmethod
-    def _some(field: Any, chosen: Mask | Ints) -> Any:
+    def _some(field: Any, chosen: Mask | Ints | slice) -> Any:
         if isinstance(field, Rows):
             return field.where(chosen)
-        return field[chosen] if isinstance(field, np.ndarray) else field
+        return taken(field, chosen) if isinstance(field, np.ndarray) else field
+
+
+def taken(values: Array, chosen: Mask | Ints | slice) -> Array:
+    """Return some values of a column; a column with one value for all rows takes no memory, nor does a part."""
+    if isinstance(chosen, slice) or values.strides != (0,) or not len(values):
+        return values[chosen]
+    size = int(np.count_nonzero(chosen)) if chosen.dtype == np.bool_ else len(chosen)
+    return np.broadcast_to(values[0], size)
 
 
 def rows_from_arrow(table: pa.Table) -> Rows:

@@ -20,7 +20,7 @@ from perflog.metrics.run_rows import (
 )
 from perflog.metrics.run_tables import Tables, computed_once
 from perflog.statistics.groups import groups_of
-from perflog.tables.columns import NULL, Array, Rows, compact
+from perflog.tables.columns import NULL, Array, RowColumns, Rows, compact
 
 PHASE_COLUMNS = ("line", "part", "step", "rank", "occurrence", "time_s", "min_s", "remote_share")
 """Columns of table `phases` that the phase table reads, beside `run` and `phase`."""
@@ -28,7 +28,7 @@ PHASE_COLUMNS = ("line", "part", "step", "rank", "occurrence", "time_s", "min_s"
 _COMPACT = ("phase", "line", "part", "step", "occurrence")
 
 
-class PhaseTable(Struct, frozen=True):
+class PhaseTable(RowColumns, frozen=True):
     """Rows of some runs in table `phases`, each with a known step, and the facts that are certain about each row.
 
     `names`: names of phases and of their parents. All others are columns with a value for each row, run by run:
@@ -65,13 +65,6 @@ class PhaseTable(Struct, frozen=True):
     def __len__(self) -> int:
         return len(self.step)
 
-    def where(self, chosen: Mask) -> PhaseTable:
-        """Return some of the rows."""
-        if chosen.all():
-            return self
-        size = int(np.count_nonzero(chosen))
-        return self._with({name: _chosen(values, chosen, size) for name, values in self._columns().items()})
-
     def steady(self) -> PhaseTable:
         """Return the rows of the steady steps."""
         return self.where(is_steady(self.runs, self.run_index, self.step))
@@ -79,13 +72,7 @@ class PhaseTable(Struct, frozen=True):
     def rows_in(self, run_index: int) -> PhaseTable:
         """Return the rows of one run."""
         begin, end = np.searchsorted(self.run_index, (run_index, run_index + 1)).tolist()
-        return self._with({name: values[begin:end] for name, values in self._columns().items()})
-
-    def _columns(self) -> dict[str, Array]:
-        return {name: getattr(self, name) for name in self.__struct_fields__ if name not in ("runs", "names")}
-
-    def _with(self, columns: Mapping[str, Array]) -> PhaseTable:
-        return PhaseTable(self.runs, self.names, **columns)
+        return self.where(slice(begin, end))
 
     def named(self, name: str | None) -> Mask:
         """Flag the rows of a phase; none for None."""
@@ -97,11 +84,6 @@ class PhaseTable(Struct, frozen=True):
         groups = groups_of(self.run_index, self.phase)
         first = np.sort(groups.first)
         return list(zip(self.run_index[first].tolist(), self.phase[first].tolist(), strict=True))
-
-
-def _chosen(values: Array, chosen: Mask, size: int) -> Array:
-    """Some values of a column. A column with one value for all rows takes no memory."""
-    return np.broadcast_to(values[0], size) if values.strides == (0,) and len(values) else values[chosen]
 
 
 def phase_table(

@@ -25,7 +25,7 @@ from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.step_series import StepSeries, series_of_values, step_series
 from perflog.statistics.samples import median_interval
 from perflog.tables import schema
-from perflog.tables.columns import Rows
+from perflog.tables.columns import Rows, taken
 
 _PER_GPU, _PER_GPU_KEYS = "tokens_per_s_gpu", {"tokens_per_gpu_per_s", "tokens_per_device_per_s"}
 _NO_SHARE = 1.5  # an MFU above it is a percentage
@@ -130,7 +130,7 @@ def _steps_by_run(tables: Tables, warmup: int | None, names: Collection[str]) ->
             index = rows if len(rows) < len(paces) else slice(None)  # each row is a step of the series
         else:
             index = rows[_slowest_rows(series, steps, lines, paces[rows])]
-        columns = {name: _taken(all_steps[name], index) for name in names}
+        columns = {name: taken(all_steps[name], index) for name in names}
         if "mfu" in columns and not _known(columns["mfu"]).any():
             columns["mfu"] = _mfu_without_unit(tables, series)
         chosen[series.run] = series, columns | {_PER_GPU: _values_on_lines(tables, series, _PER_GPU_KEYS)}
@@ -146,13 +146,6 @@ def _slowest_rows(series: StepSeries, steps: Ints, lines: Ints, paces: Floats) -
     packed = (position * most + lines)[order]
     wanted = np.searchsorted(different, series.steps) * most + series.lines
     return order[np.searchsorted(packed, wanted, side="right") - 1]
-
-
-def _taken(values: Floats, index: Ints | slice) -> Floats:
-    """Return some values of a column; a column of nulls takes no memory, nor does one that is taken as a whole."""
-    if values.strides[0] or isinstance(index, slice):
-        return values[index]
-    return np.broadcast_to(values[:1], len(index))
 
 
 def _mfu_without_unit(tables: Tables, series: StepSeries) -> Floats:
