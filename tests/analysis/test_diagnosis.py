@@ -24,6 +24,7 @@ from perflog.analysis.compare.sides import named_sides
 from perflog.analysis.culprits import EVIDENCE, Culprit
 from perflog.analysis.diagnosis import Diagnosis, _held_up, _stuck_text
 from perflog.metrics import Tables
+from perflog.metrics.jobs.job_intervals import STALL, TRAINING
 from perflog.output.presenters.diagnosis import screen
 
 STEADY_STEP = "[rank{rank}]: step {step} | loss: 2.1000 | forward: {forward:.2f}ms | allreduce: {wait:.2f}ms\n"
@@ -439,6 +440,31 @@ def test_the_steps_since_a_checkpoint_are_lost(monkeypatch: pytest.MonkeyPatch) 
     assert cost(300) == "1,200 steps since the checkpoint of step 300" and cost(1499).startswith("1 step since")
     assert [cost(saved) for saved in (1500, 0, None)] == [""] * 3
     assert cost(300, goes_on=True) == cost(300, last_step=None) == ""
+
+
+def test_the_time_without_a_step_and_after_an_attempt_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stalls of this attempt, of its end if its last step is known; other kinds of time and other attempts are none."""
+
+    def interval(kind: str, seconds: int, last_line: int) -> Any:
+        return SimpleNamespace(kind=kind, begin=5 * 10**9, end=(5 + seconds) * 10**9, last_line=last_line)
+
+    spans = [("a", 1, interval(STALL, 100, 3)), ("a", 1, interval(STALL, 20, 9)), ("a", 1, interval(TRAINING, 50, 9)),
+             ("b", 2, interval(STALL, 7, 9))]  # fmt: skip
+    job = SimpleNamespace(runs=["a", "b"], intervals=spans, is_stamped=True)
+    losses = [SimpleNamespace(run="a", steps=2, seconds=1234.0), SimpleNamespace(run="b", steps=0, seconds=30.0)]
+    monkeypatch.setattr(diagnosis, "job_timelines", lambda _: [SimpleNamespace(runs=["x"]), job])
+    monkeypatch.setattr(diagnosis, "losses_of", lambda *_: losses)
+
+    def cost(run: str, last_step: int | None = 5) -> str:
+        ending: Any = SimpleNamespace(run=run, line=9, last_step=last_step, goes_on=True)
+        return diagnosis._cost(None, ending)  # type: ignore[arg-type]
+
+    after = "s from the end of the attempt to the first new step"
+    assert cost("a") == f"20 s in which no step was done; 2 steps done again, 1,234 {after}"
+    assert cost("a", None).startswith("120 s in which")
+    assert cost("b") == f"7 s in which no step was done; 30 {after}"
+    job.is_stamped = False
+    assert cost("b") == "7 s in which no step was done" and cost("c") == ""
 
 
 def test_several_culprits_have_a_few_lines_of_evidence_each() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,8 +15,10 @@ from support.json_logs import json_log, steady_times
 
 import perflog
 from perflog.analysis.compare import Comparison
+from perflog.analysis.compare.history import History
 from perflog.analysis.compare.rows import FigureRow
 from perflog.cli.main import main
+from perflog.metrics.compared import STEP_TIME
 from perflog.statistics.students_t import t_quantile
 
 SETTINGS = {"layers": 4, "seed": 0}
@@ -259,3 +263,25 @@ def test_a_tag_names_the_session(tmp_path: Path) -> None:
     ids = list(perflog.load(store).table("runs")["run"])
     row = mean_row(perflog.compare(ids[:2], ids[2:], store=store))
     assert row.sessions == "same"
+
+
+@pytest.mark.parametrize(
+    ("enough", "runs", "is_needed"),
+    [
+        (3, (3, 2), True),
+        (3, (3, 3), False),
+        (2, (1, 1), True),
+        (2, (1, 2), False),
+        (2, (2, 2), False),
+        (3, (1, 9), True),
+    ],
+)
+def test_repeats_are_needed_where_a_side_has_few_runs(enough: int, runs: tuple[int, int], is_needed: bool) -> None:
+    """Those that were not named: only where each side has one. Repeats with half of the steps count."""
+    of_runs = {"h1": np.ones(5), "h2": np.ones(4), "h3": np.ones(30)}
+    values: Any = SimpleNamespace(by_run=lambda _, names: {name: of_runs[name] for name in names})
+    history = History(values, {"x": [("h1", "h2"), ("h2",), ("h3",)]}, enough)
+    both = [[np.ones(10)] * number for number in runs]
+    found = [list(group) for group in history.of("x", STEP_TIME, both)]
+    assert found == [["h1"], ["h3"]] * is_needed
+    assert list(history.of("y", STEP_TIME, both)) == []

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from support.format_files import given_file
 from support.reading import Reading, read
@@ -15,9 +16,10 @@ from perflog.errors import FormatError
 from perflog.formats.loader.format_file import load
 from perflog.parsing.assemble.attributed_rows import BAR, CLOCK, LINE, ClockColumns
 from perflog.parsing.assemble.runs.run_state import ClockTotal
-from perflog.parsing.assemble.steps.run_clocks import _Clock, _read_elapsed, _read_steps, _starts, _stopped
+from perflog.parsing.assemble.steps.run_clocks import _Clock, _is_event, _read_elapsed, _read_steps, _starts, _stopped
 from perflog.parsing.assemble.steps.step_windows import UNKNOWN
 from perflog.parsing.match.ordered.bar_table import APART
+from perflog.parsing.match.records import Records
 from perflog.tables.row_order import PART_BITS
 
 FORMAT = """
@@ -340,3 +342,27 @@ def test_steps_without_a_clock_are_timed_by_the_stamps_of_their_lines() -> None:
     assert [time for _, time, *_ in by_stamps(*(f"2026-01-01 1{k}:00:00" for k in range(4)))] == [None, *[3600.0] * 3]
     printed = by_stamps(f"{day}:01,500", f"{day}:02,000", more=" step_time 0.25s")
     assert [(time, by) for _, time, by, _ in printed] == [(0.25, None)] * 2
+
+
+@pytest.mark.parametrize(
+    ("fields", "events"),
+    [
+        (None, [0, 0, 0]),
+        ({}, [1, 1, 1]),
+        ({"edge": "begin"}, [1, 0, 1]),
+        ({"edge": "begin", "kind": "save"}, [1, 0, 0]),
+        ({"lost": "begin"}, [0, 0, 0]),  # the line lacks the field
+        ({"number": "1"}, [0, 0, 0]),
+    ],
+)
+def test_the_lines_at_which_a_clock_starts(fields: dict[str, str] | None, events: list[int]) -> None:
+    columns = {"edge": pa.array(["begin", "end", "begin"]), "kind": pa.array(["save", "save", "load"])}
+
+    class Rows:
+        records = Records(np.arange(3), columns | {"number": np.ones(3)})
+
+        def __len__(self) -> int:
+            return 3
+
+    rows: Any = Rows()
+    assert _is_event(rows, fields).tolist() == events

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,10 @@ from support.format_files import given_file
 from support.reading import read
 
 from perflog.formats.loader.format_file import load
-from perflog.parsing.assemble.steps.step_partners import _partners, _Printed
+from perflog.formats.model import Line
+from perflog.formats.template import Template
+from perflog.parsing.assemble.steps.step_partners import _counts_the_same, _partners, _Printed, is_partner, step_columns
+from perflog.units import UNITS
 
 PROGRAM = """
 title = "steps of a program"
@@ -152,12 +156,51 @@ def printed(*rows: tuple[int, int, int]) -> _Printed:
         ((25, 1, -1), -1),  # several ranks print the step
         ((48, 3, -1), 4),  # the nearest of one rank
         ((41, 3, -1), 3),
-        ((25, 2, -7), 2),  # of a process without a known rank
-        ((25, 1, -7), -1),
-        ((99, 4, -7), 5),
+        ((25, 2, -2), 2),  # of a process without a known rank
+        ((25, 1, -2), -1),
+        ((99, 4, -2), 5),
         ((25, 9, 0), -1),
     ],
 )
 def test_the_row_of_a_program_to_which_a_line_belongs(row: tuple[int, int, int], partner: int) -> None:
-    program = printed((10, 1, 0), (20, 1, 1), (30, 2, -1), (40, 3, 0), (50, 3, 0), (60, 4, -7), (70, 4, -8))
+    program = printed((10, 1, 0), (20, 1, 1), (30, 2, -1), (40, 3, 0), (50, 3, 0), (60, 4, -2), (70, 4, -3))
     assert _partners(program, printed(row)).tolist() == [partner]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "others", "same"),
+    [(0, [11], True), (1, [11], True), (2, [11], False), (2, [], True), (1, [], True)],
+)
+def test_counts_are_the_same_in_nearly_all_lines_or_of_equal_steps(wrong: int, others: list[int], same: bool) -> None:
+    """Ten lines of a library; `wrong` of them are far from their step. `others`: steps of the program alone."""
+    steps = [*range(1, 11), *others]
+    program = printed(*((10 * step, step, 0) for step in steps))
+    moved = {1: 95, 2: 97} if wrong == 2 else {1: 95} if wrong else {}
+    library = printed(*sorted((moved.get(step, 10 * step + 1), step, 0) for step in range(1, 11)))
+    assert _counts_the_same(program, library) == same
+    assert not _counts_the_same(printed((10, 1, 0), (20, 2, 0)), printed((15, 7, 0)))
+    assert not len(_Printed.of([]).positions)
+
+
+@pytest.mark.parametrize(
+    ("text", "more", "columns"),
+    [
+        ("step {step:d} {loss:r} {_:r} norm {grad_norm:r}", {}, {"loss": "loss", "grad_norm": "grad_norm"}),
+        ("step {step:d} is {loss:w}, norm {grad_norm:r}", {}, {"grad_norm": "grad_norm"}),  # a word is no number
+        ("step {step:d} takes {step_time:r}", {}, {}),  # in which unit?
+        ("step {step:d} takes {step_time:r}", {"unit": {"step_time": UNITS["ms"]}}, {"step_time": "step_time_s"}),
+        ("step {step:d} loss {loss:r}", {"unit": {"loss": UNITS["ms"]}}, {}),
+        ("loss {loss:r}", {}, {}),  # of which step?
+        ("loss {loss:r}", {"fills_steps": True}, {"loss": "loss"}),
+        ("step {step:d} lr {lr:r}", {}, {}),  # another name of the column
+        ("lr {lr:r} at {step:d} of epoch {epoch:r}", {"fills_steps": True}, {"lr": "learning_rate"}),
+        ("step {step:d} loss {loss:r}", {"table": "steps"}, {}),
+    ],
+)
+def test_the_columns_of_steps_that_a_line_fills(text: str, more: dict[str, Any], columns: dict[str, str]) -> None:
+    line = Line("line", Template(text), **({"table": "values"} | more))
+    assert {name: column.name for name, column in step_columns(line)} == columns
+    form: Any = SimpleNamespace(library=True)
+    assert is_partner(form, line) == bool(columns)
+    form.library = False
+    assert is_partner(form, line) == (bool(columns) and line.fills_steps)

@@ -553,3 +553,12 @@ def test_a_process_is_the_only_one_where_the_log_names_it() -> None:
     assert judge(numbered(row("disk_full", 1))).why == "it is the only process that reports a cause"
     assert judge(numbered(row("disk_full", local_rank=1))).why == "it is the only process that reports a cause"
     assert judge(numbered(row("disk_full"))).why == "it is the only cause in the log"
+
+
+@pytest.mark.parametrize("code", [-6, -9, -15, 134, 137, 143])
+def test_a_task_that_a_watchdog_or_a_launcher_ended_did_not_exit_by_itself(code: int) -> None:
+    """Nor did one that ended well."""
+    ended = [row("remote_exit", 0), row("task_exit", 0, exit_code=code), row("task_exit", 3, exit_code=1)]
+    assert judged(*ended) == ("task_exit", [3], "likely")
+    assert judged(*ended, row("task_exit", 4, exit_code=0)) == ("task_exit", [3], "likely")
+    assert judged(*ended, row("task_exit", 4, exit_code=2)) == ("remote_exit", [], "unknown")

@@ -55,6 +55,13 @@ def test_two_plain_numbers_are_both_kept() -> None:
     assert process_labels(label).tolist() == [label[0], 3, label[2]]  # of two equal numbers one
 
 
+def test_numbers_that_do_not_fit_are_not_kept() -> None:
+    alone = nested_labels(array((1 << 30) - 1), local_label(array(5)))
+    assert (node_of(alone).tolist(), local_rank_of(alone).tolist()) == ([-1], [5])
+    assert nested_labels(array(3, 3), array(1 << 30, (1 << 30) - 1))[0] == 1 << 30
+    assert is_nested(nested_labels(array(3, 3), array(1 << 30, (1 << 30) - 1))).tolist() == [False, True]
+
+
 def test_of_two_labels_the_one_with_a_number() -> None:
     assert nested_labels(array(5, NO_LABEL, NO_RANK, NO_LABEL), array(NO_RANK, 5, 5, NO_LABEL)).tolist() == [
         5,

@@ -8,6 +8,7 @@ import pytest
 from support.reading import Reading, read
 
 from perflog.errors import InputError, UnrecognisedError
+from perflog.formats.families.cell_cutting import cells_of
 from perflog.parsing.match.ordered import table_evidence as module
 from perflog.parsing.match.ordered.table_evidence import PrintedTable, _cells_at, value_and_unit
 
@@ -609,6 +610,9 @@ FRAME = ("   size  time", "0   1.5   2.5", "1   2.5   3.5")
         ("blanks", ("name   mean   max", "ab     1.5    2"), (1, True)),
         ("blanks", ("name   mean   max", "ab       1.5    2"), (1, True)),
         ("blanks", ("name   mean   max", "ab  1.5  2"), (1, False)),  # `1.5` is under `name` alone
+        ("blanks", ("name   mean   max", "ab:    1.5    2"), (1, False)),  # it may name its own figure
+        ("blanks", ("name   mean   max", "ab:    1.5    2", "cd:    2.5    3"), (2, True)),
+        ("blanks", ("size", "1", "2", "3"), (3, False)),  # one column
         ("blanks", ("n   mean(ms)   max(ms)", "1  1.5  2", "2  5.5  2"), (2, True)),  # names with units
         ("blanks", ("n   mean(ms)   max(ms)", "1  1.5  2"), (1, False)),
         ("blanks", ("n   mean(ms)   max", "1  1.5  2", "2  5.5  2"), (2, False)),
@@ -759,3 +763,46 @@ def test_the_shape_that_cells_share(cells: list[str], shape: str) -> None:
 def test_remarks_after_a_number(cell: str, bare: str) -> None:
     """In words, or the same value again in another unit."""
     assert module._without_remark(cell) == bare
+
+
+@pytest.mark.parametrize(
+    ("text", "are_names"),
+    [("| m | n |", True), ("| m | n | k |", False), ("m n", False), ("|---|---|", False), ("| m 1.5 | n |", False)],
+)
+def test_names_between_bars(text: str, are_names: bool) -> None:
+    assert module._are_names(text, len(cells_of("| m | n |", "bars"))) == are_names
+
+
+@pytest.mark.parametrize(
+    ("labels", "cells", "is_matrix"),
+    [
+        (("GPU 0", "GPU 1"), (("-", "1"), ("2", "-")), True),
+        (("GPU 0", "GPU 1"), (("x", "1"), ("2", "-")), False),
+        (("GPU 1", "GPU 0"), (("-", "1"), ("2", "-")), False),
+    ],
+)
+def test_a_matrix_has_the_names_of_its_columns_in_its_rows(
+    labels: tuple[str, ...], cells: tuple[tuple[str, ...], ...], is_matrix: bool
+) -> None:
+    below = [(label, *row) for label, row in zip(labels, cells, strict=True)]
+    assert PrintedTable("blanks", [""], ["to", "GPU 0", "GPU 1"], [""], below)._is_matrix() == is_matrix
+
+
+@pytest.mark.parametrize(
+    ("lines", "rows_below"),
+    [
+        (["| m | n |", "|---|---|", "| x | 1.5 |"], 1),
+        (["| m | n |", "|---|---|", "| x | 1.5 |", "| y | word |"], None),  # half of a column
+        (["| m | n |", "|---|---|", "| x | 1.5 |", "| y | word |", "| z | 2.5 |"], 3),
+        (["| m | n |", "|---|---|", "| - | - |"], None),
+        (["| m | n |", "|---|---|"], None),
+        (["| m | n |", "| x | 1.5 |"], None),  # no rule
+        (["| m | n |", "|---|---|---|", "| x | 1.5 |"], None),
+        (["| m | n |", "|---|---|", "| x | 1.5 |", "| y | 2.5 | 3.5 |"], 1),
+        (["| m | n |", "|---|---|", "| x | 1.5 |", "", "| y | 2.5 |"], 1),
+        (["| m | n |", "|---|---|", "| x | 1.5 |", "|---|---|", "| y | 2.5 |"], 2),
+    ],
+)
+def test_a_rule_proves_a_header_above_values(lines: list[str], rows_below: int | None) -> None:
+    table = PrintedTable.from_markdown(lines)
+    assert (None if table is None else len(table.rows)) == rows_below
