@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from support.metrics_logs import by_hand, rows
@@ -258,3 +261,147 @@ def test_of_several_powers_the_mean_of_a_gpu_counts() -> None:
         module._printed(rows.where(rows.one_of("key", named)), "W", frozenset(["power"])),
     )
     assert [power and (power.source, power.watts) for power in found] == [("gpu_power", 300.0), ("avg_power", 200.0)]
+
+
+@pytest.mark.parametrize(
+    ("of", "gpus", "watts"),
+    [(ONE, None, 800.0), (ONE, 4, 800.0), (None, 1, 800.0), (None, 4, None), (None, None, None), (ALL, 4, 200.0),
+     (ALL, None, None), (NODE, 4, None)],
+)  # fmt: skip
+def test_the_power_of_a_gpu(of: str | None, gpus: int | None, watts: float | None) -> None:
+    assert _Power("s", of, 800.0, None).per_gpu(gpus) == watts
+
+
+def test_the_cost_of_what_is_known() -> None:
+    """A GPU costs 2 a second, a step takes 3 s on 4 GPUs, the run 100 s."""
+    units = {"token": ("tokens_per_s", 50.0)}
+    every = {"cost_million_tokens": 2 / 50 * 1e6, "cost_step": 2 * 4 * 3.0, "cost_run": 2 * 4 * 100.0}
+    assert module._cost(2.0, 4, 3.0, 100.0, units) == every
+    assert module._cost(2.0, None, 3.0, 100.0, units) == {"cost_million_tokens": every["cost_million_tokens"]}
+    assert module._cost(2.0, 4, None, math.nan, {}) == {}
+
+
+@pytest.mark.parametrize(
+    ("totals", "columns"),
+    [
+        ({"energy": (None, 5.0)}, {"energy_run_j": 5.0, "run_source": "energy", "run_of": None}),
+        (
+            {"node": (NODE, 9.0), "gpus": (ALL, 5.0), "one": (ONE, 3.0)},
+            {"energy_run_j": 5.0, "run_source": "gpus", "run_of": ALL, "energy_machine_j": 9.0},
+        ),
+        ({"node": (NODE, 9.0)}, {"energy_run_j": 9.0, "run_source": "node", "run_of": NODE}),
+        (
+            {"energy": (GPU, 5.0), "tokens": ("n_tokens", 10.0)},
+            {"energy_run_j": 5.0, "run_source": "energy", "run_of": GPU, "energy_token_j": 0.5,
+             "source": "energy / n_tokens", "of": GPU},
+        ),
+        ({"energy_per_token": (ONE, 0.25)}, {"energy_token_j": 0.25, "source": "energy_per_token", "of": ONE}),
+        ({}, {}),
+    ],
+)  # fmt: skip
+def test_the_energy_of_the_gpus_comes_before_that_of_the_machine(totals: Any, columns: dict[str, Any]) -> None:
+    assert dict(module._run_columns(totals)) == columns
+
+
+def totals(*values: tuple[str, float, str | None], **more: Any) -> Any:
+    rows = [{"key": key, "value": value, "unit": unit} | more for key, value, unit in values]
+    return module._totals(Tables(by_hand("values", rows))).get("r")
+
+
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        ([("total_energy", 5.0, "J")], {"total_energy": (None, 5.0)}),
+        ([("total_energy", 5.0, "J")] * 2, None),  # which of them is it?
+        ([("energy_so_far", 5.0, "J"), ("energy_so_far", 9.0, "J")], {"energy_so_far": (None, 9.0)}),
+        ([("energy_so_far", 9.0, "J"), ("energy_so_far", 5.0, "J")], None),
+        ([("idle_energy", 5.0, "J"), ("peak_energy", 5.0, "J"), ("cpu_energy", 5.0, "J"), ("work", 5.0, "J")], None),
+        ([("energy", 5.0, None)], None),
+        ([("energy_per_token", 0.5, "J")], {"energy_per_token": (None, 0.5)}),
+        ([("energy_per_step", 0.5, "J")], None),
+        ([("energy", 5.0, "J"), ("total_tokens", 2.0, None)], {"energy": (None, 5.0), "tokens": ("total_tokens", 2.0)}),
+        ([("energy", 5.0, "J"), ("total_tokens", 1.0, None)], {"energy": (None, 5.0)}),
+        ([("energy", 5.0, "J"), ("bad_tokens", 9.0, None), ("total", 9.0, None)], {"energy": (None, 5.0)}),
+        ([("tokens", 9.0, None)], None),
+        ([("energy", math.inf, "J")], None),
+    ],
+)
+def test_energies_of_a_whole_run(values: list[tuple[str, float, str | None]], found: dict[str, Any] | None) -> None:
+    assert totals(*values) == found
+    assert totals(*values, step=3) is None and totals(*values, rank=3) is None
+
+
+@pytest.mark.parametrize(
+    ("key", "ranks", "mean"),
+    [
+        ("gpu_power", [None, None], (ONE, 200.0, None)),
+        ("gpu_power", [0, 1], (ONE, 200.0, 2)),
+        ("power", [None, None], (None, 200.0, None)),
+        ("power", [3, 3], (ONE, 200.0, 1)),
+        ("total_power", [0, 0], (ALL, 200.0, None)),  # rank 0 prints that of all
+        ("total_power", [0, 1], (ONE, 200.0, 2)),
+        ("node_power", [None, None], (NODE, 200.0, None)),
+        ("total_node_power", [None, None], (NODE, 200.0, None)),
+    ],
+)
+def test_the_mean_of_a_power(key: str, ranks: list[int | None], mean: tuple[Any, ...]) -> None:
+    values = [{"key": key, "value": watts, "rank": rank} for rank, watts in zip(ranks, (100.0, 300.0), strict=True)]
+    rows = Tables(by_hand("values", values)).rows("values")
+    power = module._mean(key, set(key.split("_")), rows)
+    assert (power.of, power.watts, power.measured) == mean
+
+
+def test_each_rank_has_the_weight_of_one_gpu() -> None:
+    values = [{"key": "power", "value": watts, "rank": rank} for rank, watts in ((0, 100.0), (0, 200.0), (1, 350.0))]
+    power = module._mean("power", {"power"}, Tables(by_hand("values", values)).rows("values"))
+    assert (power.watts, power.measured) == ((150.0 + 350.0) / 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("words", "rows", "is_power"),
+    [
+        ("power", [{"rank": 0}, {"rank": 1}], False),  # one momentary value for each GPU
+        ("power", [{"rank": 0}, {"rank": 0}], True), ("avg power", [{"rank": 0}], True),
+        ("power per gpu", [{"rank": 0}], True), ("power", [{"rank": 0, "step": 1}], True),
+        ("power", [{"rank": 0, "step": 1}, {"rank": 1}], False),
+    ],
+)  # fmt: skip
+def test_a_power_of_the_work(words: str, rows: list[dict[str, Any]], is_power: bool) -> None:
+    assert module._is_power(set(words.split()), Tables(by_hand("values", rows)).rows("values")) is is_power
+
+
+@pytest.mark.parametrize(
+    ("values", "is_of_steps"),
+    [([5.0, 6.0], True), ([5.0, 6.0, 7.0], False), ([5.0, 6.0, 5.5], True), ([5.0, 5.0, 5.0], False)],
+)
+def test_energies_that_only_grow_are_counted_up(values: list[float], is_of_steps: bool) -> None:
+    rows = [{"value": value, "step": step} for step, value in enumerate(values)]
+    assert module._is_of_steps(Tables(by_hand("values", rows)).rows("values")) is is_of_steps
+    assert not module._is_of_steps(Tables(by_hand("values", [row | {"step": None} for row in rows])).rows("values"))
+
+
+def test_values_of_the_steady_steps_count() -> None:
+    """By their step, or by their line among the lines of these steps; without steps all of them."""
+    places = [(1, 1), (2, 5), (3, None), (10, None), (11, None), (30, None), (31, None), (32, 7)]
+    rows = Tables(by_hand("values", [{"line": line, "step": step} for line, step in places])).rows("values")
+    series: Any = SimpleNamespace(steady=[1], warmup=SimpleNamespace(cut=1), steps=np.array([4, 5, 6]),
+                                  lines=np.array([2, 10, 30]))  # fmt: skip
+    assert module._at_work(rows, series)["line"].tolist() == [2, 10, 11, 30, 32]
+    assert len(module._at_work(rows, None)) == len(module._at_work(rows, SimpleNamespace(steady=[]))) == 8  # type: ignore[arg-type]
+
+
+RATES = ("tok/s", "samples/s")
+
+
+@pytest.mark.parametrize(
+    ("covers_all", "gpus", "rate"),
+    [(True, 4, 25.0), (True, None, None), (False, 4, 100.0), (False, None, 100.0), (None, 1, 100.0), (None, 4, None)],
+)
+def test_the_rate_of_a_gpu(covers_all: bool | None, gpus: int | None, rate: float | None) -> None:
+    of: Any = SimpleNamespace(name="tokens_per_s", covers_all=covers_all, values={"r": 100.0})
+    assert module._rate_per_gpu(of, "r", gpus) == rate and module._rate_per_gpu(of, "other", gpus) is None
+    second, sample = (
+        SimpleNamespace(name=name, covers_all=False, values={"r": 5.0}) for name in ("tok/s", "samples/s")
+    )
+    units = dict(module._units([of, second, sample], "r", gpus))  # type: ignore[list-item]
+    assert units == {"token": (of.name, rate) if rate else ("tok/s", 5.0), "sample": ("samples/s", 5.0)}
