@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -12,7 +13,20 @@ from support.metrics_logs import by_hand
 
 import perflog
 from perflog.metrics import Tables
-from perflog.metrics.attempts import Extent, _evidence, _loaded, _restarted, attempts, extents, jobs, step_of
+from perflog.metrics.attempts import (
+    Extent,
+    _differing,
+    _evidence,
+    _follows,
+    _loaded,
+    _restarted,
+    attempts,
+    extents,
+    job_id,
+    jobs,
+    last_saved,
+    step_of,
+)
 from perflog.tables.columns import NULL
 
 
@@ -300,3 +314,99 @@ def test_a_job_has_several_attempts_among_the_runs(monkeypatch: pytest.MonkeyPat
     made = by_hand("steps", [])
     runs = pd.concat([made["runs"].assign(run=run) for run in "rst"])
     assert jobs(Tables({"runs": runs})) == {"r": ["r", "s"]}
+
+
+def extent(run: str = "a", log: str = "log", first: int = 1, last: int = 30, **more: Any) -> Extent:
+    usual = {"clock": None, "begin_ns": 0, "end_ns": 0}
+    return Extent(run, log, 1, first, last, 10, 90, *(usual | more).values())
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "follows"),
+    [
+        ({}, {"first": 21}, True),
+        ({"first": -1}, {"first": 21}, False),  # it has no steps
+        ({}, {"first": 1, "log": "other"}, False),
+        ({}, {"first": 2, "log": "other"}, True),
+        ({"clock": "utc", "end_ns": 5}, {"clock": "utc", "begin_ns": 5}, True),
+        ({"clock": "utc", "end_ns": 5}, {"clock": "utc", "begin_ns": 4}, False),
+        ({"clock": "utc", "end_ns": 5}, {"clock": "local", "begin_ns": 4}, True),
+        ({"clock": "utc", "end_ns": 5}, {"clock": "utc", "begin_ns": 4, "log": "other", "first": 9}, False),
+        ({"clock": "no_date", "end_ns": 5}, {"clock": "no_date", "begin_ns": 4}, False),
+        ({"clock": "no_date", "end_ns": 5}, {"clock": "no_date", "begin_ns": 4, "log": "other", "first": 9}, True),
+    ],
+)
+def test_a_run_follows_another_as_far_as_clocks_show(
+    earlier: dict[str, Any], later: dict[str, Any], follows: bool
+) -> None:
+    """Clocks without a date compare in one log; without a clock it has later steps, or is in the same log."""
+    assert _follows(extent(**earlier), extent("b", **later)) is follows
+
+
+@pytest.mark.parametrize(
+    ("step", "first", "saved", "near", "words"),
+    [
+        (20, 21, {20}, False, "it loads the checkpoint of step 20, which the attempt before saved"),
+        (20, 21, {10, 20}, False, "it loads the checkpoint of step 20, which the attempt before saved"),
+        (10, 11, {10, 20}, False, None),  # further back than to the last one
+        (10, 11, {10, 20}, True, "it loads the checkpoint of step 10, which the attempt before saved"),
+        (15, 16, {10, 20}, True, None),
+        (20, 21, set(), False, "it loads the checkpoint of step 20, which the attempt before reached"),
+        (None, 21, {5}, False, "it loads a checkpoint and goes on at step 21, which the attempt before reached"),
+        (None, 2, set(), False, "it loads a checkpoint and goes on at step 2, which the attempt before reached"),
+        (1200, 1201, set(), False, "it loads the checkpoint of step 1,200, which the attempt before reached"),
+    ],
+)
+def test_what_shows_that_a_run_continues_another(
+    step: int | None, first: int, saved: set[int], near: bool, words: str | None
+) -> None:
+    member = extent(last=2000 if step == 1200 else 30)
+    assert _evidence(step, extent("b", first=first, last=60), [member], {"a": saved}, near) == words
+    of_others = _evidence(step, extent("b", first=first, last=60), [member], {"other": saved}, near)
+    assert (of_others is None) == (words is None and step is None)
+
+
+def test_attempts_that_begin_no_earlier_continue_nothing() -> None:
+    """Without a printed step of the checkpoint, some attempt has to begin before it."""
+    members = [extent(first=21), extent("c", first=21, last=40)]
+    assert _evidence(None, extent("b", first=21, last=60), members, {}, True) is None
+    assert _evidence(None, extent("b", first=22, last=60), members, {}, True) is not None
+
+
+def test_the_last_saved_step_before_a_line() -> None:
+    saves = [
+        (1, "checkpoint", 10, "end"), (2, "checkpoint", 30, None), (3, "checkpoint", 20, "end"),
+        (4, "restore", 90, None), (5, "checkpoint", 40, "begin"), (6, "checkpoint", None, "end"),
+        (9, "checkpoint", 50, "end"),
+    ]  # fmt: skip
+    rows = [{"line": line, "kind": kind, "step": step, "edge": edge} for line, kind, step, edge in saves]
+    tables = Tables(by_hand("milestones", rows))
+    assert [last_saved(tables, "r", until) for until in (1, 2, 3, 9, 10)] == [None, 10, 30, 30, 50]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same_log", "differing"),
+    [
+        ({"lr": "1"}, {"lr": "2"}, False, {"lr"}), ({"lr": "1"}, {"lr": "1"}, False, set()),
+        ({"lr": "1"}, {"bs": "1"}, False, {"lr", "bs"}), ({"lr": "1", "bs": "2"}, {"bs": "3"}, True, {"bs"}),
+    ],
+)  # fmt: skip
+def test_settings_in_which_runs_differ(
+    one: dict[str, str], other: dict[str, str], same_log: bool, differing: set[str]
+) -> None:
+    """In one log, settings before the first run are not printed again."""
+    assert _differing(one, other, same_log) == differing
+
+
+@pytest.mark.parametrize(
+    ("config", "found"),
+    [
+        ('{"SLURM_JOB_ID": 4711}', "4711"),
+        ('{"env.job_id": "a7"}', "a7"),
+        ('{"jobs": 3}', None),
+        ("{}", None),
+        (None, None),
+    ],
+)
+def test_the_id_of_a_job(config: str | None, found: str | None) -> None:
+    assert job_id(config) == found

@@ -16,7 +16,7 @@ from support.paths import SHARED
 
 import perflog
 from perflog.metrics import hot_experts
-from perflog.metrics.skew.hot_experts import LayerLoads, _layer_row
+from perflog.metrics.skew.hot_experts import ExpertJob, LayerLoads, _layer_row
 
 TRACE = SHARED / "campaigns" / "expert_loads"
 
@@ -146,3 +146,16 @@ def test_the_row_of_a_layer() -> None:
     assert (found["max_imbalance"], found["max_at"]) == (3.0, "10")
     assert (found["hot"], found["hot_experts"], found["hottest"], found["since"]) == (2, "5, 3", 5, 30)
     assert found["idle"] == 2
+
+
+def test_the_imbalance_of_a_job_is_the_median_of_its_layers() -> None:
+    """In each step, in order; a layer may lack some steps."""
+
+    def layer(steps: list[int], most: list[float]) -> LayerLoads:
+        ratios = np.array([[2 - value, value] for value in most])
+        return LayerLoads(None, np.array(steps), np.array([7, 9]), ratios, None)
+
+    layers = [layer([2, 1], [1.5, 1.25]), layer([1, 3], [1.75, 1.0])]
+    job = ExpertJob({}, "r", None, layers)
+    assert list(job.imbalances().items()) == [(1, 1.5), (2, 1.5), (3, 1.0)]
+    assert layers[1].hottest == [9, None]

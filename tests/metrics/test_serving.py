@@ -149,3 +149,92 @@ def test_comparisons_take_the_tail_of_requests_and_the_median_of_readings(monkey
         ("ttft median", "s", "lower", "r", [1.0]), ("ttft p99", "s", "lower", "r", [3.0]),
         ("running", "", None, "r", [5.0]), ("rate", "1/s", "higher", "r", [7.0]),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("key", "quantity", "statistic", "is_rate"),
+    [
+        ("median_ttft_ms", "ttft", "median", False), ("P99 TTFT (ms)", "ttft", "p99", False),
+        ("mean_e2el_ms", "latency", "mean", False), ("num_prompts", None, None, False),
+        ("request_throughput", None, None, True), ("output_throughput", None, None, True),
+    ],
+)  # fmt: skip
+def test_what_names_of_a_report_mean(key: str, quantity: str | None, statistic: str | None, is_rate: bool) -> None:
+    assert (module._quantity(key), module._statistic(key), module._is_rate(key)) == (quantity, statistic, is_rate)
+    assert module.is_latency_statistic(key) == (quantity is not None)
+
+
+@pytest.mark.parametrize(
+    ("keys", "leading"),
+    [
+        (["mean_e2el_ms", "median_e2el_ms", "median_ttft_ms"], "median_e2el_ms"),
+        (["median_itl_ms", "median_ttft_ms"], "median_ttft_ms"),
+        (["median_ttft_ms", "Median TTFT (ms)"], "median_ttft_ms"),  # the first of two
+        (["p99_ttft_ms", "num_prompts"], None),
+        ([], None),
+    ],
+)
+def test_the_latency_that_clients_feel(keys: list[str], leading: str | None) -> None:
+    assert module.leading_latency(keys) == leading
+
+
+def found(n: int | None = 10, **values: float) -> Any:
+    return module._Found("1/s", module.READINGS, values, n, (1, 2))
+
+
+@pytest.mark.parametrize(
+    ("name", "readings", "values"),
+    [
+        ("running", (8, 8), {"mean": 30.0, "median": 50.0}),
+        ("running", (8, 2), {"mean": 30.0, "median": 50.0}),
+        ("running", (8, 1), {}),  # one engine was at work less than a quarter as often
+        (module.CACHE, (8, 8), None),  # shares do not add up
+    ],
+)
+def test_engines_add_up_if_they_are_at_work_alike(
+    name: str, readings: tuple[int, int], values: dict[str, float] | None
+) -> None:
+    rows = Tables(by_hand("values", [{"key": "x", "value": value} for value in (1.0, 3.0)])).rows("values")
+    replicas = {0: found(readings[0], mean=10.0, median=20.0), 1: found(readings[1], mean=20.0, median=30.0)}
+    total = module._summed(name, rows, replicas)
+    assert total.replicas == replicas
+    if values is None:
+        assert total.values["mean"] == 2.0
+    else:
+        assert total.values == values
+
+
+@pytest.mark.parametrize(
+    ("settings", "rates", "rate"),
+    [
+        ({"request_rate": "10"}, {"request_throughput": 9.5}, (10.0, 9.5, True)),
+        ({"request_rate": "10"}, {"request_throughput": 8.5}, (10.0, 8.5, False)),
+        ({"request_rate": "inf"}, {"request_throughput": 8.5}, None),
+        ({"configured_request_rate": "5", "request_rate": "10"}, {"request_throughput": 4.5}, (5.0, 4.5, True)),
+        ({"request_rate": "many"}, {"request_throughput": 8.5}, None),
+        ({"request_rate": "10"}, {"output_throughput": 8.5}, None),
+    ],
+)
+def test_whether_the_client_limits_the_rate(
+    settings: dict[str, str],
+    rates: dict[str, float],
+    rate: tuple[float, float, bool] | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    served_rates = {name: found(mean=value) for name, value in rates.items()}
+    monkeypatch.setattr(module, "served", lambda _: {"r": served_rates})
+    monkeypatch.setattr(module, "settings_by_run", lambda _: {"r": settings})
+    known = module.client_rates(Tables({}))
+    assert [(each.sent, each.served, each.is_limit) for each in known.values()] == ([rate] if rate else [])
+
+
+def test_statistics_of_several_benchmarks_represent_none() -> None:
+    """Latencies of single requests are computed, except what a report already names as a statistic of its own."""
+    printed = [("p99_ttft_ms", 5.0), ("p99_ttft_ms", 6.0), ("median_itl_ms", 7.0), ("ttft", 1.0), ("ttft", 3.0),
+               ("itl", 4.0), ("num_prompts", 8.0), ("num_prompts", 9.0)]  # fmt: skip
+    rows = Tables(by_hand("values", [{"key": key, "value": value, "unit": "s"} for key, value in printed])).rows(
+        "values"
+    )
+    values = dict(module._request_values(rows))
+    assert {name: of.by for name, of in values.items()} == {"ttft": module.REQUESTS, "itl": module.PRINTED}
+    assert values["ttft"].values["mean"] == 2.0 and values["ttft"].n == 2

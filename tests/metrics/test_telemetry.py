@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.metrics_logs import rows
+from support.metrics_logs import by_hand, rows
 
 import perflog
-from perflog.metrics import telemetry
+from perflog.metrics import Tables, telemetry
+from perflog.metrics.power import telemetry as module
 from perflog.metrics.power.telemetry import energy, quantity_of
+from perflog.tables.columns import NULL
 
 START = datetime(2026, 2, 24, 19, 46, 17, tzinfo=UTC)
 
@@ -184,3 +186,38 @@ def test_printed_step_times_give_the_windows(tmp_path: Path) -> None:
     assert steps == [(i, 3, 1.5, 150.0) for i in (1, 2, 3)]
     (run,) = rows(telemetry(log), part="run")
     assert (run["samples"], run["span_s"], run["energy_j"]) == (15, 7.5, 750.0)
+
+
+@pytest.mark.parametrize(
+    ("samples", "devices", "nodes"),
+    [
+        ([("n1", 0), ("n1", 1)], [0, 1], {}),  # one node
+        ([("n1", 0), ("n2", 0), ("n1", 1), ("n2", 0)], [0, 2, 1, 2], {0: ("n1", 0), 1: ("n1", 1), 2: ("n2", 0)}),
+        ([(None, 0), (None, 1)], [0, 1], {}),
+        ([("n1", None), ("n2", None)], [NULL, NULL], {}),
+    ],
+)
+def test_devices_of_several_nodes_are_counted_through(
+    samples: list[tuple[str | None, int | None]], devices: list[int], nodes: dict[int, tuple[str, int]]
+) -> None:
+    rows = [{"clock": "utc", "process": node, "device": device} for node, device in samples]
+    found, by_run = module._of_nodes(Tables(by_hand("counters", rows)).rows("counters"))
+    assert found.tolist() == devices and by_run.get("r", {}) == nodes
+    without = Tables(by_hand("counters", [row | {"clock": None} for row in rows])).rows("counters")
+    assert module._of_nodes(without)[1] == {}
+
+
+@pytest.mark.parametrize(
+    ("steps", "samples", "note"),
+    [
+        ("utc", "utc", None), ("local", "local", None),
+        ("utc", "local", "steps are in UTC, samples without a time zone"),
+        ("no_date", "no_date", "steps are without a date, samples without a date"),
+        ("no_year", "utc", "steps are without a year, samples in UTC"),
+        (None, "utc", "steps are on an unknown clock, samples in UTC"),
+        ("trace", "utc", "steps are on the clock of a trace, samples in UTC"),
+        ("utc", "boot", "steps are in UTC, samples on a trace clock"),
+    ],
+)  # fmt: skip
+def test_clocks_that_cannot_be_compared(steps: str | None, samples: str | None, note: str | None) -> None:
+    assert module._difference(steps, samples) == note

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -14,6 +16,7 @@ import perflog
 from perflog.metrics import (
     collective_wait,
 )
+from perflog.metrics.traces.collectives import collective_matching as matching
 from perflog.metrics.traces.collectives.collective_matching import _clock_ok, _with_places, listed_numbers
 from perflog.metrics.traces.collectives.jobs import Job
 
@@ -124,3 +127,44 @@ def test_numbers_of_operations_make_no_lane_of_calls_that_have_none() -> None:
         calls_of((0, 0, "g", "a", None), (0, 0, "g", "b", None), (0, 0, None, "b", None), (0, 0, None, "a", None))
     )
     assert found["place"].tolist() == [1, 1, 1, 2] and len(set(found["lane"])) == 3
+
+
+UNLIKE = "no number is printed, and the ranks have different numbers of them: "
+APART = "order does not match them, or the clocks differ"
+
+
+def job_of(*ranks: int) -> Any:
+    return SimpleNamespace(members=ranks, name=lambda member: f"rank {ranks[member]}")
+
+
+@pytest.mark.parametrize(
+    ("members", "fields", "reason"),
+    [
+        ([0, 0, 1, 1], {}, None),
+        ([0, 0], {}, "only rank 4 has it"),
+        ([1, 1], {}, "only rank 5 has it"),
+        ([0, 1], {"paired": True}, "sends and receives are between two ranks each, which are not printed"),
+        ([0, 0, 1], {}, None),  # a named group need not have all ranks
+        ([0, 0, 1], {"group": None}, f"{UNLIKE}rank 4 2, rank 5 1, rank 6 0"),
+        ([0, 0, 1], {"group": None, "by": "seq"}, None),
+    ],
+)  # fmt: skip
+def test_lanes_that_cannot_be_matched_by_order(members: list[int], fields: dict[str, Any], reason: str | None) -> None:
+    calls = [{"member": member, "group": "dp", "by": "order", "paired": False} | fields for member in members]
+    assert matching._doubt(job_of(4, 5, 6), pd.DataFrame(calls)) == reason
+
+
+@pytest.mark.parametrize(
+    ("rows", "reason"),
+    [
+        ([{}, {}], None),
+        ([{}, {"ranks": 5}], "more ranks have it than the group has: other groups are called the same"),
+        ([{}, {"most": 1}], "the ranks' operations come in another order"),
+        ([{"whole": False}] * 9 + [{}], f"in order of time, 1 of 10 overlap on all ranks: {APART}"),
+        ([{"whole": False, "by": "seq"}] * 9 + [{"by": "seq"}], None),
+        ([{}] * 9 + [{"whole": False}], None),
+    ],
+)  # fmt: skip
+def test_matches_that_cannot_be_right(rows: list[dict[str, Any]], reason: str | None) -> None:
+    usual = {"ranks": 4, "size": 4, "least": 0, "most": 0, "whole": True, "by": "order"}
+    assert matching._doubt_after_matching(pd.DataFrame([usual | row for row in rows])) == reason
