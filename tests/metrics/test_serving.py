@@ -15,6 +15,7 @@ from support.metrics_logs import by_hand
 import perflog
 from perflog.metrics import Tables, serving
 from perflog.metrics.benchmarks import serving as module
+from perflog.metrics.benchmarks.server_readings import CACHE
 from perflog.metrics.benchmarks.serving import served
 from perflog.metrics.compared import Steady
 
@@ -188,14 +189,14 @@ def found(n: int | None = 10, **values: float) -> Any:
         ("running", (8, 8), {"mean": 30.0, "median": 50.0}),
         ("running", (8, 2), {"mean": 30.0, "median": 50.0}),
         ("running", (8, 1), {}),  # one engine was at work less than a quarter as often
-        (module.CACHE, (8, 8), None),  # shares do not add up
+        (CACHE, (8, 8), None),  # shares do not add up
     ],
 )
 def test_engines_add_up_if_they_are_at_work_alike(
     name: str, readings: tuple[int, int], values: dict[str, float] | None
 ) -> None:
     rows = Tables(by_hand("values", [{"key": "x", "value": value} for value in (1.0, 3.0)])).rows("values")
-    replicas = {0: found(readings[0], mean=10.0, median=20.0), 1: found(readings[1], mean=20.0, median=30.0)}
+    replicas: Any = {0: found(readings[0], mean=10.0, median=20.0), 1: found(readings[1], mean=20.0, median=30.0)}
     total = module._summed(name, rows, replicas)
     assert total.replicas == replicas
     if values is None:
