@@ -7,7 +7,7 @@ families of any program, series of scalars, guesses.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from unicodedata import combining, normalize
@@ -122,12 +122,14 @@ class Quantity(Struct, frozen=True):
         names: Its names as they are compared; of several on one line the first counts.
         unit: The unit that these names alone say; "" for none.
         places: Whether it locates a row instead of measuring something: a step, a rank.
+        gpu_names: The names that say that the number is of one GPU, although the job runs on many.
     """
 
     field: str
     names: tuple[str, ...]
     unit: str = ""
     places: bool = False
+    gpu_names: frozenset[str] = frozenset()
 
 
 @cache
@@ -135,16 +137,16 @@ def quantities() -> Mapping[str, Quantity]:
     """Return the quantities that have known names, by field."""
     import tomli
 
-    entries = tomli.loads(_NAMES.read_text("utf-8"))["quantity"]
-    return {
-        entry["field"]: Quantity(
-            entry["field"],
-            tuple(dict.fromkeys(plain_name(name) for pattern in entry["names"] for name in _written_out(pattern))),
-            entry.get("unit", ""),
-            entry.get("places", False),
-        )
-        for entry in entries
-    }
+    found = {}
+    for entry in tomli.loads(_NAMES.read_text("utf-8"))["quantity"]:
+        names, gpu_names = (_compared(entry.get(key, ())) for key in ("names", "gpu_names"))
+        unit, places = entry.get("unit", ""), entry.get("places", False)
+        found[entry["field"]] = Quantity(entry["field"], (*names, *gpu_names), unit, places, frozenset(gpu_names))
+    return found
+
+
+def _compared(patterns: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(plain_name(name) for pattern in patterns for name in _written_out(pattern)))
 
 
 def quantities_of(table: str | None) -> Mapping[str, Quantity]:

@@ -349,3 +349,35 @@ def test_an_mfu_without_a_unit_is_percent_where_it_can_be_nothing_else(
 def test_a_printed_rate_over_several_steps(times: list[float], total: float) -> None:
     rates = np.array([10.0, 20.0, 40.0, 40.0])
     assert _total({"samples_per_s": rates, "step_time_s": np.array(times)}, "samples_per_s") == pytest.approx(total)
+
+
+@pytest.mark.parametrize(
+    ("text", "column"),
+    [
+        ("tok/s/gpu: {}", "tokens_per_s_gpu"),
+        ("{} tokens/s/GPU", "tokens_per_s_gpu"),
+        ("tgs={}", "tokens_per_s_gpu"),
+        ("tokens per device per second: {}", "tokens_per_s_gpu"),
+        ("tok/s: {} gpu: 3", "tokens_per_s"),
+        ("tps: {}", "tokens_per_s"),
+    ],
+)
+def test_the_name_of_a_printed_rate_says_whether_it_is_of_one_gpu(tmp_path: Path, text: str, column: str) -> None:
+    path = tmp_path / "run.log"
+    path.write_text("".join(f"step {k} loss 2.{k} {text.format(1200.5 + k)}\n" for k in range(1, 20)))
+    rates = throughput(perflog.read(path))[["tokens_per_s", "tokens_per_s_gpu"]]
+    assert {*rates.dropna(axis="columns").columns} == {column}
+
+
+def test_paddle_prints_the_rates_of_an_interval(tmp_path: Path) -> None:
+    line = (
+        "[    INFO] - loss: 7.{0}, learning_rate: 3e-05, global_step: {0}0, interval_runtime: 5.2, "
+        "interval_samples_per_second: 12.3077, interval_tokens_per_second_per_device: 6301.5, "
+        "interval_steps_per_second: 1.9231, progress_or_epoch: 0.1\n"
+    )
+    path = tmp_path / "run.log"
+    path.write_text("".join(line.format(k) for k in range(1, 20)))
+    read = perflog.read(path)
+    row = throughput(read).iloc[0]
+    assert (row.tokens_per_s_gpu, row.samples_per_s_median) == (pytest.approx(6301.5), pytest.approx(12.3077))
+    assert read.table("steps").step_time_s.median() == pytest.approx(1 / 1.9231)

@@ -15,6 +15,7 @@ from perflog.formats.flops import Convention, convention
 from perflog.formats.model import Format
 from perflog.formats.template import Field
 from perflog.formats.vocabulary import quantities
+from perflog.metrics.gpu_rates import rates_of_one_gpu
 from perflog.metrics.hardware import given_peak, gpu_model
 from perflog.metrics.hasty_steps import hasty_steps
 from perflog.metrics.options import Options
@@ -101,7 +102,8 @@ def throughput(tables: Tables, options: Options) -> MetricRows:
         prints_rate = any(_known(steps[name]).any() for name in RATES) if series else False
         if series is None or not (flops or prints_rate or "tokens" in semantics.quantities):
             continue
-        rates = _RunRates(flops, semantics, _numbers(semantics, world_size), dtype, peak, options.level)
+        gpu_rates = rates_of_one_gpu(tables)[run]
+        rates = _RunRates(flops, semantics, _numbers(semantics, world_size), dtype, peak, options.level, gpu_rates)
         rows += [rates.row(series, steps, part, cut) for part, cut in (("all", 0), ("steady", series.warmup.cut))]
     return rows
 
@@ -218,7 +220,10 @@ class _Peak(Struct, frozen=True):
 
 
 class _RunRates(Struct, frozen=True):
-    """Computes the rates of one run. `numbers`: all numbers known about it; `level`: of intervals."""
+    """Computes the rates of one run.
+
+    `numbers`: all numbers known about it; `level`: of intervals; `gpu_rates`: columns with rates of one GPU.
+    """
 
     convention: Convention | None
     semantics: RunSemantics
@@ -226,6 +231,7 @@ class _RunRates(Struct, frozen=True):
     dtype: Any
     peak: _Peak | None
     level: float
+    gpu_rates: Collection[str]
 
     def row(self, series: StepSeries, table: _Columns, part: str, cut: int) -> dict[str, Any]:
         """Row for the steps from `cut` on."""
@@ -285,7 +291,7 @@ class _RunRates(Struct, frozen=True):
             rate, middle = tokens * len(times) / float(times.sum()), tokens / float(np.median(times))
         elif _known(table["tokens_per_s"]).any():
             rate, middle, origin = _total(table, "tokens_per_s"), _middle(table, "tokens_per_s"), "printed"
-            if "tokens_per_s" in self.semantics.of_one_gpu:
+            if "tokens_per_s" in self.gpu_rates:
                 per_gpu = {_PER_GPU: rate, f"{_PER_GPU}_median": middle}
                 in_total = {"tokens_per_s": rate * world, "tokens_per_s_median": middle * world} if world else {}
                 return in_total | per_gpu | {"tokens_from": origin}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise, zip_longest
 from typing import Any
 
@@ -14,11 +14,11 @@ from perflog.grouping import grouped
 from perflog.metrics import Options, Tables, telemetry
 from perflog.metrics import levels as levels_of_runs
 from perflog.metrics.clock_offsets import clock_offsets
+from perflog.metrics.gpu_rates import rates_of_one_gpu
 from perflog.metrics.jobs.job_intervals import CHECKPOINT, COMPILE, EVALUATION, STALL, TRAINING, UNKNOWN
 from perflog.metrics.jobs.step_drifts import run_drifts
 from perflog.metrics.jobs.step_levels import alternate, drifted_phases
 from perflog.metrics.jobs.timeline import JobTimeline, job_timelines
-from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.series.loss_spikes import loss_spikes
 from perflog.parsing.input.log_names import base_name
 from perflog.statistics.rank_tests import midranks
@@ -154,9 +154,9 @@ def _level(value: float, unit: str) -> str:
     return show(value, unit) if unit == "s" else f"{value:,.5g}"
 
 
-def _name(figure: str, semantics: RunSemantics) -> str:
+def _name(figure: str, gpu_rates: Collection[str]) -> str:
     """Return the name of a metric; a rate of one GPU says so."""
-    return f"{_QUANTITIES[figure]}/GPU" if figure in semantics.of_one_gpu else _QUANTITIES.get(figure, figure)
+    return f"{_QUANTITIES[figure]}/GPU" if figure in gpu_rates else _QUANTITIES.get(figure, figure)
 
 
 def level_changes(tables: Tables, options: Options, marks: Mapping[str, str]) -> Iterator[str]:
@@ -166,9 +166,9 @@ def level_changes(tables: Tables, options: Options, marks: Mapping[str, str]) ->
     if not runs:
         return
     total = len(tables.rows("runs"))
-    known = semantics_by_run(tables.rows("runs"))
+    gpu_rates = rates_of_one_gpu(tables)
     names = {
-        (run, figure): _name(figure, known[run])
+        (run, figure): _name(figure, gpu_rates[run])
         for run, figure in rows[["run", "figure"]].drop_duplicates().itertuples(index=False)
     }
     if len(runs) > _FEW:
@@ -222,7 +222,7 @@ def drifts(tables: Tables, options: Options, marks: Mapping[str, str]) -> Iterat
         phases = drifted_phases(tables, series) if is_time else []
         with_it = f"; with it {', '.join(phases)} from the first half to the second" if phases else ""
         longer = "longer and longer" if grows else "shorter and shorter"
-        name = _name(series.column, semantics_by_run(tables.rows("runs"))[run])
+        name = _name(series.column, rates_of_one_gpu(tables)[run])
         course = f"The step takes {longer}" if is_time else f"{name} {'rises' if grows else 'falls'} steadily"
         first, last = (_level(value, drift.unit) for value in (drift.first, drift.last))
         yield (
