@@ -119,6 +119,13 @@ def test_the_format_of_a_run(counts: dict[str, dict[str, int]], expected: str | 
     assert state(**counts).format == expected
 
 
+@pytest.mark.parametrize(("of", "number"), [("program", 2), ("library", None), (None, None)])
+def test_the_start_of_processes_that_the_format_of_a_run_prints(of: str | None, number: int | None) -> None:
+    run = state(step_lines={"program": 1})
+    run.process, run.process_format = 2, of
+    assert run.own_process == number
+
+
 def test_the_other_formats_of_a_run() -> None:
     run = state(step_lines={"program": 1}, record_lines={"program": 1, "library": 2, "another": 2, "generic": 3})
     assert run.joined_formats == "generic, another, library"

@@ -102,6 +102,16 @@ def test_settings_and_series(
     assert values == series
 
 
+def test_a_line_may_have_several_series(tmp_path: Path) -> None:
+    form = FORMAT.replace("wait {wait:r}, mode {mode:w}", "wait {wait:r}, load {load:r}")
+    form = form.replace("wait 0.5, mode fast", "wait 0.5, load 1.5")
+    log = [START, *(f"state: wait {k}.5, load {k}.25" for k in (1, 2)), STEP, ""]
+    rows = read("\n".join(log).encode(), formats=[load(given_file(tmp_path, form))]).rows("values")
+    assert sorted((row["line"], row["key"], row["value"]) for row in rows) == [
+        (2, "load", 1.25), (2, "wait", 0.0015), (3, "load", 2.25), (3, "wait", 0.0025),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("chunk", [1, 1 << 20])
 def test_nan_is_one_value(tmp_path: Path, chunk: int) -> None:
     _, values = found(tmp_path, [START, state(float("nan")), state(float("nan")), STEP], chunk)

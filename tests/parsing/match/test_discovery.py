@@ -183,6 +183,31 @@ def test_lines_are_found_in_any_chunk(form: Format, chunk: int) -> None:
     assert found.done.lines["unread"] == 1
 
 
+@pytest.mark.parametrize(
+    ("lines", "steps", "values"),
+    [
+        ([line(1, "loss"), f"2026-01-01 INFO {line(2, 'loss')}"], [(1, 0.5, None), (2, 0.5, None)], []),
+        ([line(1, "loss"), f"[Rank 3] {line(2, 'loss')}"], [(1, 0.5, None), (2, 0.5, 3)], []),
+        ([f"[Rank {rank}] {line(2, 'loss')}" for rank in (3, 4)], [(2, 0.5, 3), (2, 0.5, 4)], []),
+        ([line(1, "loss"), f"{line(2, 'loss')} saved"], [(1, 0.5, None), (2, 0.5, None)], []),
+        ([line(1, "loss"), "train step 3 | loss: None |"], [(1, 0.5, None), (3, None, None)], []),
+        (
+            [line(1, "loss"), "train step 3 | loss: 2.5 | lr: high |"],
+            [(1, 0.5, None), (3, 2.5, None)],
+            [("lr", None, "high")],
+        ),
+    ],
+)
+def test_known_lines_are_read_behind_a_prefix_or_a_label_and_as_far_as_they_go(
+    form: Format, lines: list[str], steps: list[tuple[Any, ...]], values: list[tuple[Any, ...]]
+) -> None:
+    found = read("".join(f"{text}\n" for text in lines).encode(), formats=[form])
+    rows = sorted(found.rows("steps"), key=lambda row: int(row["line"]))
+    assert [(row["step"], row["loss"], row["rank"]) for row in rows] == steps
+    assert [(row["key"], row["value"], row["text"]) for row in found.rows("values")] == values
+    assert found.done.lines["unread"] == 0
+
+
 def test_a_line_is_tried_once(form: Format, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the same families it always gives the same."""
     scanner = Scanner(lines_of([form]))
