@@ -34,10 +34,8 @@ _COLUMNS = (
     MetricColumn("cases", meaning="number of cases that have the quantity"),
     MetricColumn("failed", meaning="number of cases that print NaN, infinity or an error instead of its value"),
     MetricColumn("failed_at", meaning="the first of these cases", brief=False),
-    MetricColumn(
-        "better",
-        meaning="lower or higher, by its name or unit; null: unknown, or the cases are different work",
-    ),
+    MetricColumn("better", meaning="lower or higher, by its name or unit; null: unknown, or the cases are different "
+                 "work"),
     MetricColumn("min", meaning="smallest value; of a case that is measured again the median of its values"),
     MetricColumn("min_at", meaning="its case, the first of several"),
     MetricColumn("max", meaning="largest value"),
@@ -45,7 +43,7 @@ _COLUMNS = (
     MetricColumn("ratio", meaning="max / min, if both are positive"),
     MetricColumn("first_line", meaning="line of the first case", brief=False),
     MetricColumn("last_line", meaning="line of the last case", brief=False),
-)
+)  # fmt: skip
 _PAIR_COLUMNS = (
     *RUN_COLUMNS,
     MetricColumn("table", meaning="number of the table of cases in the log"),

@@ -29,25 +29,15 @@ _COLUMNS = (
     MetricColumn("largest_s", "s", "lower", "median time of the largest message"),
     MetricColumn("mean_busbw", "GB/s", "higher", "mean bus bandwidth over all measurements, as nccl-tests averages"),
     MetricColumn("peak_busbw", "GB/s", "higher", "highest bus bandwidth"),
-    MetricColumn(
-        "peak_at",
-        "B",
-        None,
-        "message size of the highest bus bandwidth; algorithm bandwidth where no other is printed",
-        type="Int64",
-    ),
-    MetricColumn(
-        "saturated_at",
-        "B",
-        None,
-        "smallest message from which on this bandwidth is at least 90 % of the highest",
-        type="Int64",
-    ),
+    MetricColumn("peak_at", "B", None, "message size of the highest bus bandwidth; algorithm bandwidth where no other "
+                 "is printed", type="Int64"),
+    MetricColumn("saturated_at", "B", None, "smallest message from which on this bandwidth is at least 90 % of the "
+                 "highest", type="Int64"),
     MetricColumn("peak_algbw", "GB/s", "higher", "highest algorithm bandwidth"),
     MetricColumn("wrong", "", "lower", "number of wrong results; null if none was checked"),
     MetricColumn("first_line", meaning="line of the first measurement", brief=False),
     MetricColumn("last_line", meaning="line of the last measurement", brief=False),
-)
+)  # fmt: skip
 ALL = "all"
 
 _SATURATED = 0.9  # of the highest bus bandwidth

@@ -26,17 +26,10 @@ _STATISTICS = ("mean", "median", "p90", "p95", "p99", "min", "max")
 
 _COLUMNS = (
     *RUN_COLUMNS,
-    MetricColumn(
-        "of",
-        meaning="ttft (time to first token), tpot (time per output token), itl (inter-token latency), latency (of a "
-        "request), or the printed name of a rate, a number of requests or a share of the cache",
-    ),
-    MetricColumn(
-        "dp_rank",
-        meaning="data-parallel rank (replica) with these readings; null: all of them, of several the sums of mean and "
-        "median",
-        type="Int64",
-    ),
+    MetricColumn("of", meaning="ttft (time to first token), tpot (time per output token), itl (inter-token latency), "
+                 "latency (of a request), or the printed name of a rate, a number of requests or a share of the cache"),
+    MetricColumn("dp_rank", meaning="data-parallel rank (replica) with these readings; null: all of them, of several "
+                 "the sums of mean and median", type="Int64"),
     MetricColumn("unit", meaning="unit of the values; null: a plain number"),
     MetricColumn("by", meaning="printed: a report holds the statistics; requests, readings: computed from them"),
     MetricColumn("n", meaning="number of requests, or of readings while requests run; null: printed statistics"),
@@ -44,7 +37,7 @@ _COLUMNS = (
     MetricColumn("tail", meaning="p99 / median"),
     MetricColumn("first_line", meaning="first line that it rests on", brief=False),
     MetricColumn("last_line", meaning="last line that it rests on", brief=False),
-)
+)  # fmt: skip
 
 _QUANTITIES = {
     "ttft": r"ttft|time_to_first_token",

@@ -34,10 +34,8 @@ _COLUMNS = (
     *RUN_COLUMNS,
     MetricColumn("attempts", meaning="number of attempts"),
     MetricColumn("clock", meaning="clock of the times, as in metric `timeline`", brief=False),
-    MetricColumn(
-        "wall_s", "s", "lower",
-        "from the first line to the last, between attempts too; of clock elapsed since it began; null without a clock",
-    ),
+    MetricColumn("wall_s", "s", "lower", "from the first line to the last, between attempts too; of clock elapsed "
+                 "since it began; null without a clock"),
     MetricColumn("goodput", "1", "higher", "training_s / wall_s; null if no clock covers all attempts"),
     MetricColumn("scheduling", "1", "higher", "share of the wall time in which the job ran: 1 - down_s / wall_s"),
     MetricColumn("runtime", "1", "higher", "share of that time in steps that count: training_s / (wall_s - down_s)"),

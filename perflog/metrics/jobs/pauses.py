@@ -20,26 +20,18 @@ from perflog.tables.columns import NULL, Rows
 _COLUMNS = (
     *RUN_COLUMNS,
     MetricColumn("kind", meaning="validation, checkpoint, or both where one gap of the clock holds both"),
-    MetricColumn(
-        "known_by",
-        meaning="printed: the log prints how long they take; moments: their starts and ends; "
-        "clock: the run's clock advances between two step lines with a validation or checkpoint between them",
-    ),
+    MetricColumn("known_by", meaning="printed: the log prints how long they take; moments: their starts and ends; "
+                 "clock: the run's clock advances between two step lines with a validation or checkpoint between them"),
     MetricColumn("n", meaning="number of pauses"),
     MetricColumn("mean_s", "s", "lower", "mean"),
     MetricColumn("max_s", "s", "lower", "longest"),
     MetricColumn("total_s", "s", "lower", "sum"),
     MetricColumn("share", "1", "lower", "share of the run's time; null if the log does not show this time"),
-    MetricColumn(
-        "run_s",
-        "s",
-        None,
-        "the run's time: its clock, else as printed at its end, else its printed step times and all pauses",
-        brief=False,
-    ),
+    MetricColumn("run_s", "s", None, "the run's time: its clock, else as printed at its end, else its printed step "
+                 "times and all pauses", brief=False),
     MetricColumn("first_line", meaning="line that shows the first pause", brief=False),
     MetricColumn("last_line", meaning="line that shows the last pause", brief=False),
-)
+)  # fmt: skip
 
 _KINDS = {
     **dict.fromkeys(EVALUATIONS, "validation"),

@@ -61,13 +61,10 @@ _COLUMNS = (
     MetricColumn(
         "p", meaning="p-value of this change: the larger of a t-test's and a permutation test's", type="float64"
     ),
-    MetricColumn(
-        "with_it",
-        meaning="what changed between the last step before and the first step after: phases and values, with the ranks "
-        "if some changed; checkpoints and failures",
-    ),
+    MetricColumn("with_it", meaning="what changed between the last step before and the first step after: phases and "
+                 "values, with the ranks if some changed; checkpoints and failures"),
     MetricColumn("first_line", meaning="line of the first step", brief=False),
-)
+)  # fmt: skip
 
 
 class RunLevels(Struct, frozen=True):

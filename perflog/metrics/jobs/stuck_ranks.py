@@ -44,31 +44,20 @@ _COLUMNS = (
     MetricColumn(
         "holds_up", meaning="others wait for this rank, and it waits for none; null: it has no dump", type="boolean"
     ),
-    MetricColumn(
-        "stuck",
-        meaning="host: it has enqueued fewer calls than others; device: it has completed fewer; mismatch: it calls "
-        "something else under the same number; null: no dump",
-    ),
-    MetricColumn(
-        "behind",
-        "",
-        "lower",
-        "calls that it lacks: the largest number that a member enqueued, or of a device completed, - its own",
-        type="Int64",
-    ),
+    MetricColumn("stuck", meaning="host: it has enqueued fewer calls than others; device: it has completed fewer; "
+                 "mismatch: it calls something else under the same number; null: no dump"),
+    MetricColumn("behind", "", "lower", "calls that it lacks: the largest number that a member enqueued, or of a "
+                 "device completed, - its own", type="Int64"),
     MetricColumn("group", meaning="process group in which it lacks them; null: it has no dump"),
     MetricColumn("purpose", meaning="purpose of the process group, as named in the dump"),
-    MetricColumn(
-        "enqueued",
-        meaning="number of calls that the rank enqueued in the group; null: point-to-point calls",
-        type="Int64",
-    ),
+    MetricColumn("enqueued", meaning="number of calls that the rank enqueued in the group; null: point-to-point calls",
+                 type="Int64"),
     MetricColumn(
         "completed", meaning="number of calls that it completed in the group; null: point-to-point calls", type="Int64"
     ),
     MetricColumn("lacks", meaning="first call that it lacks, by the dumps of the others; of a mismatch, both calls"),
     MetricColumn("waiting", meaning="ranks that wait for it in the group"),
-)
+)  # fmt: skip
 
 
 class _Call(Struct, frozen=True):

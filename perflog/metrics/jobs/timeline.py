@@ -25,24 +25,17 @@ _COLUMNS = (
     MetricColumn("begin", meaning="begin as a date and time; without a date the time since the clock began"),
     MetricColumn("begin_ns", "ns", None, "the same, on the clock of the log: see `clock`", brief=False, type="Int64"),
     MetricColumn("end_ns", "ns", None, "end: the begin of the next interval", brief=False, type="Int64"),
-    MetricColumn(
-        "clock",
-        meaning="clock of begin and end, as in table `steps`; elapsed: printed time since a start; steps: printed "
-        "durations, added up: what prints none is left out",
-        brief=False,
-    ),
+    MetricColumn("clock", meaning="clock of begin and end, as in table `steps`; elapsed: printed time since a start; "
+                 "steps: printed durations, added up: what prints none is left out", brief=False),
     MetricColumn("time_s", "s", None, "end - begin"),
     MetricColumn("first_step", meaning="first step of the interval; null without steps", type="Int64"),
     MetricColumn("last_step", meaning="last step of the interval", type="Int64"),
     MetricColumn("first_line", meaning="line that proves its begin", brief=False),
     MetricColumn("last_line", meaning="line that proves its end", brief=False),
-    MetricColumn(
-        "known_by",
-        meaning="stamps: times of the lines at its ends; elapsed: printed times since a start; printed: printed "
-        "durations; steps: the time between two step lines minus the time of the steps",
-    ),
+    MetricColumn("known_by", meaning="stamps: times of the lines at its ends; elapsed: printed times since a start; "
+                 "printed: printed durations; steps: the time between two step lines minus the time of the steps"),
     MetricColumn("error_s", "s", None, "how far its ends may be off: resolution of the clock, scatter of the steps"),
-)
+)  # fmt: skip
 
 
 @metric(

@@ -45,26 +45,18 @@ _COLUMNS = (
         "level_value", meaning="geometric mean over the versions of the level, without outliers; along the drift"
     ),
     MetricColumn("level_versions", meaning="number of these versions", brief=False, type="Int64"),
-    MetricColumn(
-        "stands_out",
-        meaning="`outlier`: 5 scaled MADs or more from its level, and the versions next to it are not; "
-        "`not confirmed`: the last version, p <= 1 % for a version of the level so far (Student's t)",
-    ),
+    MetricColumn("stands_out", meaning="`outlier`: 5 scaled MADs or more from its level, and the versions next to it "
+                 "are not; `not confirmed`: the last version, p <= 1 % for a version of the level so far (Student's "
+                 "t)"),
     MetricColumn("change", "1", None, "level_value / level_value before - 1, at its first version; else null"),
     MetricColumn("low", "1", None, "lower end of the interval of this change (Welch)", brief=False),
     MetricColumn("high", "1", None, "upper end", brief=False),
-    MetricColumn(
-        "p",
-        meaning="p-value of this change: the larger of a t-test's and a permutation test's; at most 5 %; of few "
-        "versions, where the scatter of all histories is known, a t-test's",
-    ),
+    MetricColumn("p", meaning="p-value of this change: the larger of a t-test's and a permutation test's; at most 5 %; "
+                 "of few versions, where the scatter of all histories is known, a t-test's"),
     MetricColumn("with_it", meaning="settings that are other ones since this version, with both values"),
-    MetricColumn(
-        "cause",
-        meaning="`machine`, `settings` or both: what changed with it; `program`: neither did, and settings of the "
-        "machine show that it is the same; null: none does",
-    ),
-)
+    MetricColumn("cause", meaning="`machine`, `settings` or both: what changed with it; `program`: neither did, and "
+                 "settings of the machine show that it is the same; null: none does"),
+)  # fmt: skip
 
 
 @metric(

@@ -28,10 +28,8 @@ _COLUMNS = (
     MetricColumn("bar", meaning="what the time was spent on, as in metric waterfall"),
     MetricColumn("part", meaning="the phase or the kind of events that the time is from"),
     MetricColumn("gpu_time_s", "s", "lower", "GPU time of a unit of work in the part; mean over the runs of the size"),
-    MetricColumn(
-        "lost", "1", "lower",
-        "(gpu_time_s - smallest size's gpu_time_s) / GPU time of a unit; the rows of a size add up to 1 - efficiency",
-    ),
+    MetricColumn("lost", "1", "lower", "(gpu_time_s - smallest size's gpu_time_s) / GPU time of a unit; the rows of a "
+                 "size add up to 1 - efficiency"),
 )  # fmt: skip
 
 

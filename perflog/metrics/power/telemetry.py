@@ -49,11 +49,8 @@ _COLUMNS = (
     *RUN_COLUMNS,
     MetricColumn("part", meaning="run: from the first step to the last; step: one step"),
     MetricColumn("step", meaning="number of the step; null for the whole run", type="Int64"),
-    MetricColumn(
-        "device",
-        meaning="device that was sampled, of several nodes counted through them; null if the samples do not name it",
-        type="Int64",
-    ),
+    MetricColumn("device", meaning="device that was sampled, of several nodes counted through them; null if the "
+                 "samples do not name it", type="Int64"),
     MetricColumn("node", meaning="node of the device, where the samples are of several nodes", brief=False),
     MetricColumn("samples", meaning="number of times in the window at which the device was sampled", type="Int64"),
     MetricColumn("power_w", "W", None, "mean of the power samples in the window"),
@@ -69,12 +66,9 @@ _COLUMNS = (
     MetricColumn("clock_max_hz", "Hz", "higher", "largest sample of this clock", brief=False),
     MetricColumn("span_s", "s", None, "length of the window", brief=False),
     MetricColumn("telemetry", meaning="id of the run that has the samples", brief=False),
-    MetricColumn(
-        "note",
-        meaning="why the clocks of steps and samples cannot be compared; then all values are null",
-        type="object",
-    ),
-)
+    MetricColumn("note", meaning="why the clocks of steps and samples cannot be compared; then all values are null",
+                 type="object"),
+)  # fmt: skip
 _MEANS = {"power": "power_w", "utilisation": "utilisation", "memory": "memory_bytes", "temperature": "temperature_c",
           "clock": "clock_hz"}  # fmt: skip
 _MAXIMA = {"power": "power_max_w", "utilisation": "utilisation_max", "memory": "memory_max_bytes",

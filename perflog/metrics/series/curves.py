@@ -22,12 +22,9 @@ from perflog.tables.columns import NULL, Array, RowColumns, Rows
 _COLUMNS = (
     *RUN_COLUMNS,
     MetricColumn("key", meaning="name of the series; `loss` without a name: the loss of the step lines", type="object"),
-    MetricColumn(
-        "of",
-        meaning="curve; counter: whole numbers without a unit that rise, fall only to the smallest, and are not all "
-        "powers of two; constant: printed several times, always the same; single: printed once; case: of no step, in a "
-        "table of cases",
-    ),
+    MetricColumn("of", meaning="curve; counter: whole numbers without a unit that rise, fall only to the smallest, and "
+                 "are not all powers of two; constant: printed several times, always the same; single: printed once; "
+                 "case: of no step, in a table of cases"),
     MetricColumn(
         "place", meaning="rank, stage or data-parallel rank that the values belong to; null: the run", type="object"
     ),
@@ -44,7 +41,7 @@ _COLUMNS = (
     MetricColumn("at_equal_step", meaning="value at this step"),
     MetricColumn("first_line", meaning="line of the first value", brief=False),
     MetricColumn("last_line", meaning="line of the last value", brief=False),
-)
+)  # fmt: skip
 
 _PLACES = ("rank", "stage", "dp_rank")
 _TOGETHER = 1 << 19  # values: of a log of millions of steps, all series at once take more memory than all else

@@ -27,11 +27,8 @@ _COLUMNS = (
     ),
     MetricColumn("better", meaning="lower or higher: the way in which most runs with this series go"),
     MetricColumn("reached", meaning="whether a printed value reaches it"),
-    MetricColumn(
-        "step",
-        meaning="first step with a value that reaches the target; null if none does, or has a step",
-        type="Int64",
-    ),
+    MetricColumn("step", meaning="first step with a value that reaches the target; null if none does, or has a step",
+                 type="Int64"),
     MetricColumn("time_s", "s", "lower", "last reading of the run's clock up to there; null if it prints none"),
     MetricColumn("samples", "", "lower", "samples up to there, as the run counts them"),
     MetricColumn("tokens", "", "lower", "tokens up to there: steps x tokens of a step, as the format declares"),
@@ -41,7 +38,7 @@ _COLUMNS = (
     MetricColumn("best_step", meaning="its step, the first of several; null if the line prints none", type="Int64"),
     MetricColumn("n", meaning="number of printed values"),
     MetricColumn("line", meaning="line of this value; null if the target is not reached", brief=False, type="Int64"),
-)
+)  # fmt: skip
 
 _WORDS = frozenset(("loss", "perplexity", "ppl", "accuracy", "acc"))
 SAMPLE_COUNTERS = frozenset(("samples_count", "consumed_samples"))

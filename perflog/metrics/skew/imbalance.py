@@ -26,11 +26,8 @@ _COLUMNS = (
     MetricColumn("name", meaning="what is uneven", type="object"),
     MetricColumn("occurrence", meaning="of a phase: k-th time in the step; null: not known which", type="Int64"),
     MetricColumn("over", meaning="rank, expert, stage (sum of its layers) or layer (numbered layers, which are alike)"),
-    MetricColumn(
-        "kind",
-        meaning="of a phase, as declared; a mixed phase also waits, which hides imbalance of work",
-        type="object",
-    ),
+    MetricColumn("kind", meaning="of a phase, as declared; a mixed phase also waits, which hides imbalance of work",
+                 type="object"),
     MetricColumn("members", meaning="number of ranks, experts, stages or layers"),
     MetricColumn("imbalance", "1", "lower", "percent imbalance: max / mean - 1; over experts: MaxVio"),
     MetricColumn("efficiency", "1", "higher", "load-balance efficiency: mean / max"),
@@ -51,7 +48,7 @@ _COLUMNS = (
     MetricColumn("n", meaning="number of steady steps with all members"),
     MetricColumn("first_step", meaning="first of these steps"),
     MetricColumn("last_step", meaning="last of these steps"),
-)
+)  # fmt: skip
 _FIGURES = (
     "imbalance", "efficiency", "craypat", "relative", "cv", "max_over_min", "total", "mean", "max", "entropy", "dead",
     "max_share",

@@ -33,15 +33,12 @@ _COLUMNS = (
     MetricColumn(
         "ranks", meaning="number of ranks that hold the experts: as set, else ranks with loads of experts", type="Int64"
     ),
-    MetricColumn(
-        "placement",
-        meaning="as placed: blocks of experts in their order; moved: the same number on each rank, spread greedily; "
-        "redundant: copies of the busiest experts too",
-    ),
+    MetricColumn("placement", meaning="as placed: blocks of experts in their order; moved: the same number on each "
+                 "rank, spread greedily; redundant: copies of the busiest experts too"),
     MetricColumn("copies", meaning="number of redundant experts", type="Int64"),
     MetricColumn("slowest", "", "lower", "work of the busiest rank / mean of the ranks"),
     MetricColumn("gain", "", "higher", "slowest as placed / slowest: the upper bound of the speed-up of the experts"),
-)
+)  # fmt: skip
 
 
 @metric(

@@ -42,17 +42,15 @@ _Kind = Callable[[Tables, Options], Iterator[Gain]]
 
 _COLUMNS = (
     *RUN_COLUMNS,
-    MetricColumn(
-        "of",
-        meaning="what would be shorter: step, traced step or trace (mean over its devices), or pipeline (layers alone)",
-    ),
+    MetricColumn("of", meaning="what would be shorter: step, traced step or trace (mean over its devices), or pipeline "
+                 "(layers alone)"),
     MetricColumn("ideal", meaning="what would be ideal"),
     MetricColumn("time_s", "s", "lower", "mean time of the whole as measured"),
     MetricColumn("ideal_s", "s", "lower", "time_s - gain_s"),
     MetricColumn("gain_s", "s", None, "upper bound of the time that would be saved"),
     MetricColumn("gain", "1", None, "gain_s / time_s; the gains of several rows overlap and do not add up"),
     MetricColumn("model", meaning="what the bound assumes"),
-)
+)  # fmt: skip
 
 _ELSEWHERE = ("wait", "communication")
 """Kinds of phases in which ranks wait for each other."""

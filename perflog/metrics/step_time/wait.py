@@ -34,18 +34,14 @@ _COLUMNS = (
     MetricColumn("total_s", "s", "lower", "time of the phase waited for, median"),
     MetricColumn("hidden_share", "1", "higher", "hidden / total, median"),
     MetricColumn("share", "1", "lower", "exposed_s / median step time"),
-    MetricColumn(
-        "waits_least",
-        "1",
-        None,
-        "share of the steps in which only this rank waits least. If ranks wait for one another, it is the straggler; "
-        "if each waits for a phase of its own, this rank hides the phase best",
-    ),
+    MetricColumn("waits_least", "1", None, "share of the steps in which only this rank waits least. If ranks wait for "
+                 "one another, it is the straggler; if each waits for a phase of its own, this rank hides the phase "
+                 "best"),
     MetricColumn("waits_most", "1", None, "share of the steps in which only this rank waits most"),
     MetricColumn("n", meaning="number of steady steps"),
     MetricColumn("first_step", meaning="first steady step"),
     MetricColumn("last_step", meaning="last steady step"),
-)
+)  # fmt: skip
 
 
 @metric(

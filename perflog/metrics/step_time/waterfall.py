@@ -88,11 +88,8 @@ _ROUNDED = 1e-9  # of a time: less comes from rounding
 
 _COLUMNS = (
     *RUN_COLUMNS,
-    MetricColumn(
-        "of",
-        meaning="the whole: step (mean of all steps, with a warm-up that is slower), traced step or trace (means as "
-        "in metric breakdown)",
-    ),
+    MetricColumn("of", meaning="the whole: step (mean of all steps, with a warm-up that is slower), traced step or "
+                 "trace (means as in metric breakdown)"),
     MetricColumn("bar", meaning="what the time was spent on"),
     MetricColumn("time_s", "s", "lower", "mean time in the whole"),
     MetricColumn("share", "1", None, "time_s / whole_s"),
@@ -106,7 +103,7 @@ _COLUMNS = (
     MetricColumn("first_line", meaning="first line of these rows", brief=False, type="Int64"),
     MetricColumn("last_line", meaning="last line of these rows", brief=False, type="Int64"),
     MetricColumn("formula", meaning="how the bar is computed", brief=False),
-)
+)  # fmt: skip
 
 
 @metric(

@@ -41,19 +41,12 @@ _LARGEST = 1 << 62  # ns: fits into int64 with room to spare
 _COLUMNS = (
     *RUN_COLUMNS,
     *DEVICE_COLUMNS,
-    MetricColumn(
-        "part",
-        meaning="trace: from the device's first event to its last; step: an annotated step, else "
-        "an iteration that its kernels repeat",
-    ),
+    MetricColumn("part", meaning="trace: from the device's first event to its last; step: an annotated step, else an "
+                 "iteration that its kernels repeat"),
     MetricColumn("step", meaning="number of the step; null for the whole trace", type="Int64"),
-    MetricColumn(
-        "span_s",
-        "s",
-        "lower",
-        "time of the part: a step starts with its begin on the host, or later if work from before still runs, and ends "
-        "when the host has left it and the work that it launched is done, or when work of a later step begins",
-    ),
+    MetricColumn("span_s", "s", "lower", "time of the part: a step starts with its begin on the host, or later if work "
+                 "from before still runs, and ends when the host has left it and the work that it launched is done, or "
+                 "when work of a later step begins"),
     MetricColumn("compute_s", "s", None, "time in which at least one kernel computes"),
     MetricColumn("communication_s", "s", "lower", "exposed communication: it runs and no kernel computes"),
     MetricColumn("memory_s", "s", "lower", "exposed copies and memsets: no kernel computes or communicates"),
@@ -67,23 +60,13 @@ _COLUMNS = (
     MetricColumn("idle_share", "1", "lower", "idle_s / span_s"),
     MetricColumn("communicating_s", "s", None, "time of communication kernels, exposed or not, with their waiting"),
     MetricColumn("overlap", "1", "higher", "overlap ratio: communicating and computing / communicating; null if none"),
-    MetricColumn(
-        "waiting_kernels_s",
-        "s",
-        "lower",
-        "sum over the streams of the kernels that only wait, exposed or not",
-        brief=False,
-    ),
-    MetricColumn(
-        "outside_s",
-        "s",
-        None,
-        "busy time of work that the step launched and that runs before or after it; null if the trace does not link "
-        "launches with kernels",
-    ),
+    MetricColumn("waiting_kernels_s", "s", "lower", "sum over the streams of the kernels that only wait, exposed or "
+                 "not", brief=False),
+    MetricColumn("outside_s", "s", None, "busy time of work that the step launched and that runs before or after it; "
+                 "null if the trace does not link launches with kernels"),
     MetricColumn("events", meaning="number of kernels, copies and memsets that start in the part", type="Int64"),
     MetricColumn("first_line", meaning="line of the first of these events", brief=False, type="Int64"),
-)
+)  # fmt: skip
 
 
 STATES = {

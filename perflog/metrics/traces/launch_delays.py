@@ -30,11 +30,8 @@ _LARGEST_SUM = 1 << 60  # of times in ns: a few of them are added up in int64
 _COLUMNS = (
     *RUN_COLUMNS,
     *DEVICE_COLUMNS,
-    MetricColumn(
-        "part",
-        meaning="trace: from the device's first event to its last; step: an annotated step, else "
-        "an iteration that its kernels repeat",
-    ),
+    MetricColumn("part", meaning="trace: from the device's first event to its last; step: an annotated step, else an "
+                 "iteration that its kernels repeat"),
     MetricColumn("step", meaning="number of the step; null for the whole trace", type="Int64"),
     MetricColumn("span_s", "s", "lower", "time of the part, as in metric device_time"),
     MetricColumn("idle_s", "s", "lower", "time in which nothing runs"),
@@ -52,7 +49,7 @@ _COLUMNS = (
     ),
     MetricColumn("queue_max", "", None, "largest number of them", brief=False, type="Int64"),
     MetricColumn("first_line", meaning="line of the first of this work", brief=False, type="Int64"),
-)
+)  # fmt: skip
 
 
 _COMPARED = {

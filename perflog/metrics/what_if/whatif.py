@@ -38,19 +38,14 @@ _AS_ONE = {name: f"{name.partition('-')[0]}-pp-comm" for name in TRANSFERS}
 
 _COLUMNS = (
     *RUN_COLUMNS,
-    MetricColumn(
-        "of", meaning="job, dp_rank (a replica), stage, kind (of operation), worker (of replica and stage), "
-        "slowest workers (as many as M_W counts)"
-    ),
+    MetricColumn("of", meaning="job, dp_rank (a replica), stage, kind (of operation), worker (of replica and stage), "
+                 "slowest workers (as many as M_W counts)"),
     MetricColumn("dp_rank", meaning="data-parallel rank", type="Int64"),
     MetricColumn("stage", meaning="pipeline stage", type="Int64"),
     MetricColumn("kind", meaning="kind of operation"),
     MetricColumn("rank", meaning="rank of the worker, as printed", type="Int64"),
-    MetricColumn(
-        "slowdown", "", "lower",
-        "mean step if this alone took as long as in the log / ideal; of the job S; of a worker the smaller one of its "
-        "replica and stage",
-    ),
+    MetricColumn("slowdown", "", "lower", "mean step if this alone took as long as in the log / ideal; of the job S; "
+                 "of a worker the smaller one of its replica and stage"),
     MetricColumn("mended", "", None, "share of the job's slowdown that is gone if this alone took its typical time"),
     MetricColumn("longer", "", None, "time of its operations, without waiting / their typical time"),
     MetricColumn("m_w", "", None, "of the job: `mended` of the slowest 3 % of the workers"),

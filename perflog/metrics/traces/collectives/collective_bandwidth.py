@@ -30,11 +30,9 @@ _COLUMNS = (
     MetricColumn("group_ranks", meaning="ranks of the group, as printed"),
     MetricColumn("dtype", meaning="element type"),
     MetricColumn("of_ranks", meaning="number of ranks of the group, as printed", type="Int64"),
-    MetricColumn(
-        "timed",
-        meaning="transfer: from the start of the last rank, of collectives with matched ranks; kernel: kernels of "
-        "one rank, with their waiting for the others, so that the bandwidth is a lower bound",
-    ),
+    MetricColumn("timed", meaning="transfer: from the start of the last rank, of collectives with matched ranks; "
+                 "kernel: kernels of one rank, with their waiting for the others, so that the bandwidth is a lower "
+                 "bound"),
     MetricColumn("rank", meaning="rank of the kernels; null: all matched ranks", type="Int64"),
     MetricColumn("calls", meaning="number of collectives, or of kernels", type="Int64"),
     MetricColumn("time_s", "s", "lower", "sum of the times"),
@@ -45,7 +43,7 @@ _COLUMNS = (
     MetricColumn("busbw", "GB/s", "higher", "bus bandwidth: algbw * f(of_ranks); null if the group's size is unknown"),
     MetricColumn("peak_busbw", "GB/s", "higher", "bus bandwidth of the fastest one"),
     MetricColumn("first_line", meaning="line of the first kernel in the file of its rank", brief=False, type="Int64"),
-)
+)  # fmt: skip
 
 
 def _with_transfers(rows: pd.DataFrame) -> pd.DataFrame:

@@ -29,23 +29,14 @@ _COLUMNS = (
     MetricColumn("group", meaning="process group, as the trace names it"),
     MetricColumn("group_ranks", meaning="ranks of the group, as printed; they distinguish groups of one name"),
     MetricColumn("stream", meaning="stream on the first of its ranks", brief=False, type="Int64"),
-    MetricColumn(
-        "place",
-        meaning="printed number in the group, else k-th of its operation in the group, or k-th in its stream; null: "
-        "not matched",
-        type="Int64",
-    ),
-    MetricColumn(
-        "matched_by",
-        meaning="seq: group and number are printed; order: k-th of its operation in the group, or of the stream",
-    ),
+    MetricColumn("place", meaning="printed number in the group, else k-th of its operation in the group, or k-th in "
+                 "its stream; null: not matched", type="Int64"),
+    MetricColumn("matched_by", meaning="seq: group and number are printed; order: k-th of its operation in the group, "
+                 "or of the stream"),
     MetricColumn("collectives", meaning="1; if not matched: number of kernels on all ranks", type="Int64"),
     MetricColumn("ranks", meaning="number of ranks with matched kernels", type="Int64"),
-    MetricColumn(
-        "of_ranks",
-        meaning="number of ranks of the group, as printed; if it is more, wait_s is a lower bound",
-        type="Int64",
-    ),
+    MetricColumn("of_ranks", meaning="number of ranks of the group, as printed; if it is more, wait_s is a lower bound",
+                 type="Int64"),
     MetricColumn("bytes", "B", None, "size of the larger buffer, as printed", brief=False, type="Int64"),
     MetricColumn("transfer_s", "s", "lower", "duration on the rank that arrived last: the shortest"),
     MetricColumn("busbw_gbps", "GB/s", "higher", "bus bandwidth of the transfer; null if size or group is not printed"),
@@ -56,7 +47,7 @@ _COLUMNS = (
     MetricColumn("clock_ok", meaning="whether the clocks agree: collectives overlap on all ranks and end together"),
     MetricColumn("reason", meaning="why it is not matched, or its waiting is not known"),
     MetricColumn("first_line", meaning="line of its first kernel", brief=False, type="Int64"),
-)
+)  # fmt: skip
 
 
 @metric(

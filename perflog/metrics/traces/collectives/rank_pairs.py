@@ -24,11 +24,8 @@ _COLUMNS = (
     MetricColumn(
         "receiver", meaning="rank that receives; of an all-to-all the sender too: what it keeps", type="Int64"
     ),
-    MetricColumn(
-        "calls",
-        meaning="number of transfers, or of all-to-alls in which the pair has a part, also of 0 B",
-        type="Int64",
-    ),
+    MetricColumn("calls", meaning="number of transfers, or of all-to-alls in which the pair has a part, also of 0 B",
+                 type="Int64"),
     MetricColumn("bytes", "B", None, "sum of the bytes from sender to receiver, as far as printed", type="Int64"),
     MetricColumn("share", "1", None, "bytes / bytes of all pairs of this operation"),
     MetricColumn("time_s", "s", "lower", "sum of the transfers: from the start of the later rank; null of all_to_all"),
@@ -37,7 +34,7 @@ _COLUMNS = (
     MetricColumn("later", "1", None, "share of these transfers to which the sender came later than the receiver"),
     MetricColumn("timed", meaning="transfer: both ranks are matched; kernel: kernels of one rank, with their waiting"),
     MetricColumn("first_line", meaning="line of the first kernel in the file of its rank", brief=False, type="Int64"),
-)
+)  # fmt: skip
 
 
 @metric(

@@ -29,17 +29,12 @@ _COLUMNS = (
     MetricColumn("ranks", meaning="number of ranks in the group", type="Int64"),
     MetricColumn("dtype", meaning="element type", type="object"),
     MetricColumn("calls", meaning="number of calls", type="Int64"),
-    MetricColumn(
-        "bytes",
-        "B",
-        "lower",
-        "sum of the messages: of each call the larger of its buffers; null: not stated",
-        type="Int64",
-    ),
+    MetricColumn("bytes", "B", "lower", "sum of the messages: of each call the larger of its buffers; null: not stated",
+                 type="Int64"),
     MetricColumn("largest", "B", None, "bytes of the largest message", type="Int64"),
     MetricColumn("smallest", "B", None, "bytes of the smallest message", brief=False, type="Int64"),
     MetricColumn("first_line", meaning="line of the first call", brief=False, type="Int64"),
-)
+)  # fmt: skip
 _KEYS = ("group", "group_description", "group_ranks", "dtype")
 _C10D = lazy_pattern(r"c10d::_?(\w+?)_*$")  # operators of torch.distributed, where the trace describes no message
 _NO_MESSAGE = frozenset(("barrier", "monitored_barrier"))

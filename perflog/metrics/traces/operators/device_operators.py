@@ -46,11 +46,8 @@ _COLUMNS = (
     MetricColumn("depth", meaning="number of operators and ranges around it", type="Int64"),
     MetricColumn("kind", meaning="operator, step, range, module, autograd", brief=False),
     MetricColumn("calls", meaning="number of its calls", type="Int64"),
-    MetricColumn(
-        "launched",
-        meaning="number of kernels, copies and memsets launched in it, in nested operators too",
-        type="Int64",
-    ),
+    MetricColumn("launched", meaning="number of kernels, copies and memsets launched in it, in nested operators too",
+                 type="Int64"),
     MetricColumn("gpu_s", "s", "lower", "inclusive GPU time: sum of all work launched in it, in nested operators too"),
     MetricColumn("share", "1", None, "gpu_s / sum of the times of all work of the file's devices"),
     MetricColumn("exclusive_s", "s", "lower", "GPU time of the work launched outside of nested operators"),
@@ -60,7 +57,7 @@ _COLUMNS = (
         "path", meaning=f"names of what is around it and its own, with `{PATH_MARK.strip()}` in between", brief=False
     ),
     MetricColumn("first_line", meaning="line of its first call in the trace's file", brief=False, type="Int64"),
-)
+)  # fmt: skip
 
 
 @metric(

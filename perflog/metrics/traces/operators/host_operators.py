@@ -32,20 +32,12 @@ _COLUMNS = (
     MetricColumn("self_s", "s", "lower", "time of the host in these calls, without the operators that they call"),
     MetricColumn("time_s", "s", "lower", "time of the host in these calls, with the operators that they call"),
     MetricColumn("avg_s", "s", "lower", "time_s / number of the calls with a known time", brief=False),
-    MetricColumn(
-        "bytes",
-        "B",
-        "lower",
-        "bytes of the tensors that these calls take and return, as the trace states",
-        type="Int64",
-    ),
-    MetricColumn(
-        "joined",
-        meaning="run with a recording of the same process, the source of times, or of shapes and bytes",
-        type="object",
-    ),
+    MetricColumn("bytes", "B", "lower", "bytes of the tensors that these calls take and return, as the trace states",
+                 type="Int64"),
+    MetricColumn("joined", meaning="run with a recording of the same process, the source of times, or of shapes and "
+                 "bytes", type="object"),
     MetricColumn("first_line", meaning="line of the first call", brief=False, type="Int64"),
-)
+)  # fmt: skip
 
 
 def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:

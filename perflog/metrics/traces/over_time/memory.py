@@ -46,13 +46,8 @@ _PEAK_COLUMNS = (
     MetricColumn("basis", meaning=_PRINTED),
     MetricColumn("at_s", "s", None, "moment of the peak, since the first event of memory or step in the file"),
     MetricColumn("step", meaning="step in which the peak lies", type="Int64"),
-    MetricColumn(
-        "reserved",
-        "B",
-        "lower",
-        "bytes that the allocator held at the peak, for blocks and for later ones",
-        type="Int64",
-    ),
+    MetricColumn("reserved", "B", "lower", "bytes that the allocator held at the peak, for blocks and for later ones",
+                 type="Int64"),
     MetricColumn("fragmentation", "1", "lower", "(reserved - allocated) / reserved, at the peak"),
     MetricColumn("reserved_peak", "B", "lower", "largest number of bytes that the allocator held", type="Int64"),
     MetricColumn(
@@ -68,7 +63,7 @@ _PEAK_COLUMNS = (
         "freed_unknown", "B", None, "bytes that were freed and not allocated in the trace", brief=False, type="Int64"
     ),
     MetricColumn("first_line", meaning="line of the event of the peak", brief=False, type="Int64"),
-)
+)  # fmt: skip
 
 _HOLDER_COLUMNS = (
     *RUN_COLUMNS,
@@ -77,19 +72,15 @@ _HOLDER_COLUMNS = (
     MetricColumn("bytes", "B", "lower", "bytes that it held at the peak", type="Int64"),
     MetricColumn("share", "1", None, "bytes / all bytes allocated at the peak"),
     MetricColumn("blocks", meaning="number of its blocks", type="Int64"),
-    MetricColumn(
-        "oldest_step",
-        meaning="step in which the oldest of them was allocated; null: in none",
-        brief=False,
-        type="Int64",
-    ),
+    MetricColumn("oldest_step", meaning="step in which the oldest of them was allocated; null: in none", brief=False,
+                 type="Int64"),
     MetricColumn("operator", meaning="innermost operator around the allocation that does more than allocate"),
     MetricColumn(
         "range",
         meaning=f"path of the ranges and modules around it, with `{PATH_MARK.strip()}` in between; {OUTSIDE}: in none",
     ),
     MetricColumn("first_line", meaning="line of the first of these allocations", brief=False, type="Int64"),
-)
+)  # fmt: skip
 
 _CURVE_COLUMNS = (
     *RUN_COLUMNS,

@@ -16,15 +16,12 @@ from perflog.metrics.traces.replays.own_time import idle_time
 _COLUMNS = (
     *RUN_COLUMNS,
     *DEVICE_COLUMNS,
-    MetricColumn(
-        "name",
-        meaning="the innermost range that the host is in, which is no step, or call that allocates memory; else the "
-        "outermost operator or call of the runtime; null: the host is in none of these",
-    ),
+    MetricColumn("name", meaning="the innermost range that the host is in, which is no step, or call that allocates "
+                 "memory; else the outermost operator or call of the runtime; null: the host is in none of these"),
     MetricColumn("time_s", "s", "lower", "idle time of the device before the next work is launched"),
     MetricColumn("share", "1", "lower", "time_s / span_s"),
     MetricColumn("span_s", "s", "lower", "time of the steps, else from the first to the last event", brief=False),
-)
+)  # fmt: skip
 
 
 @metric(

@@ -21,18 +21,15 @@ _COLUMNS = (
     MetricColumn(
         "doing", meaning="compute, communication (of no matched collective), memory (copies, memsets), waiting or idle"
     ),
-    MetricColumn(
-        "name",
-        meaning="of the work; of idle time the innermost range, or call that allocates memory, that the host is in "
-        "before it launches the next work, else its outermost operator or call; null: the host is in no call, or the "
-        "next work is launched",
-    ),
+    MetricColumn("name", meaning="of the work; of idle time the innermost range, or call that allocates memory, that "
+                 "the host is in before it launches the next work, else its outermost operator or call; null: the host "
+                 "is in no call, or the next work is launched"),
     MetricColumn("time_s", "s", "lower", "time of this on the rank, while it is on its own"),
     MetricColumn("typical_s", "s", "lower", "the same, median over the ranks of the job, of two ranks the lower"),
     MetricColumn("longer_s", "s", "lower", "time_s - typical_s"),
     MetricColumn("ratio", "1", "lower", "time_s / typical_s"),
     MetricColumn("of_span", "1", "lower", "longer_s / time from the device's first to its last event"),
-)
+)  # fmt: skip
 
 
 @metric(

@@ -47,10 +47,8 @@ _MOSTLY_KNOWN = 0.5  # of the work: with fewer known launches, the replay would 
 _COLUMNS = (
     *RUN_COLUMNS,
     *DEVICE_COLUMNS,
-    MetricColumn(
-        "of",
-        meaning="traced step: mean of the annotated steps, else of the iterations found; trace: all of it, without any",
-    ),
+    MetricColumn("of", meaning="traced step: mean of the annotated steps, else of the iterations found; trace: all of "
+                 "it, without any"),
     MetricColumn("scenario", meaning="; ".join(f"{name}: {meaning}" for name, meaning in SCENARIOS.items())),
     MetricColumn(
         "subject", meaning="the category of the kernels, the class of the operators, the number of the stream"
@@ -62,15 +60,10 @@ _COLUMNS = (
     MetricColumn("error_s", "s", None, "unchanged replay - time_s: 0 where the replay is exact", brief=False),
     MetricColumn("launch_known", "1", None, "share of the work with a known launch", brief=False),
     MetricColumn("bound", meaning="why the gain is a bound; null: all dependencies are known"),
-    MetricColumn(
-        "replayed",
-        "1",
-        None,
-        "share of the steps, or of the trace, that is replayed: of long ones the middle",
-        brief=False,
-    ),
+    MetricColumn("replayed", "1", None, "share of the steps, or of the trace, that is replayed: of long ones the "
+                 "middle", brief=False),
     MetricColumn("n", meaning="number of steps that are replayed", type="Int64"),
-)
+)  # fmt: skip
 
 
 @metric(
