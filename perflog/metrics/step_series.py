@@ -22,6 +22,7 @@ from perflog.statistics.effects import rounding
 from perflog.statistics.samples import mad, median
 from perflog.statistics.warmup import Warmup, warm_up
 from perflog.tables.columns import NULL, RowColumns, Rows
+from perflog.units import count
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -248,14 +249,16 @@ def _series(
     `mean`: of the ranks that print a step, instead of the slowest.
     """
     steps, places, lines, covers, values = rows.steps, rows.order, rows.lines, rows.covers, rows.values
-    averaged = most_frequent(covers)
+    averaged = usual_cover(covers)
     unusual, repeated = covers != averaged, rows.copies > 1
     wrong = (impossible(column, values) | rows.hasty) & ~(unusual | repeated)
     left_out: list[tuple[int, str]] = []
     chosen = ~(unusual | repeated | wrong)
     if not chosen.all():
         printed = zip(steps[unusual].tolist(), covers[unusual].tolist(), strict=True)
-        left_out = [(step, f"covers {n} steps" if n else "covers an unknown number of steps") for step, n in printed]
+        left_out = [
+            (step, f"covers {count(n, 'step')}" if n else "covers an unknown number of steps") for step, n in printed
+        ]
         left_out += [(int(s), "printed again") for s in steps[repeated & ~unusual]]
         left_out += [(int(s), f"{column} cannot be {x:g}") for s, x in zip(steps[wrong], values[wrong], strict=True)]
     order: slice | Ints = slice(None)  # without copies of the columns, which all series of a run share
@@ -281,6 +284,11 @@ def _series(
         left_out=tuple(left_out),
         warmup=warm_up(_slowness(column, own), warmup) if detect or warmup is not None else Warmup(0, ""),
     )
+
+
+def usual_cover(covers: Ints) -> int:
+    """Return how many steps most rows cover, the most of several: rows of steps 1, 2-10 and 11-20 are of 10 steps."""
+    return -most_frequent(-covers)
 
 
 def most_frequent(numbers: Ints) -> int:

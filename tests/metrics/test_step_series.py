@@ -289,6 +289,14 @@ def test_each_metric_cuts_one_warmup_from_the_repeats_of_a_log() -> None:
     assert [each.warmup.cut for each in step_series(known, warmup=2)] == [2, 2, 2]
 
 
+def test_of_as_many_rows_the_ones_of_more_steps_count() -> None:
+    """Step 1 alone, the steps up to 10, and up to 20, as torchtitan prints them: the first is the warm-up."""
+    rows = [{"step": s, "tokens_per_s": 586.8 * n, "steps_averaged": n} for s, n in ((1, 1), (10, 9), (20, 10))]
+    (one,) = step_series(tables(rows), "tokens_per_s")
+    assert (one.steps.tolist(), one.averaged) == ([20], 10)
+    assert one.left_out == ((1, "covers 1 step"), (10, "covers 9 steps"))
+
+
 def test_a_run_of_half_the_usual_length_has_the_common_warmup() -> None:
     times = np.ones(100)
     for length, cut in ((50, 25), (49, 2)):

@@ -17,7 +17,7 @@ from perflog.metrics.attempts import attempts
 from perflog.metrics.jobs.last_steps import last_steps
 from perflog.metrics.semantics import ending_shapes
 from perflog.metrics.settings_by_run import STOPPED_BY
-from perflog.metrics.step_series import most_frequent
+from perflog.metrics.step_series import usual_cover
 from perflog.metrics.unlabelled_ranks import printings
 from perflog.statistics.groups import distinct, groups_of
 from perflog.tables.columns import NULL, Rows
@@ -261,7 +261,7 @@ def run_stopped(data: LintInput) -> Iterator[Finding]:
 def _usual(covered: Ints) -> int:
     """Return the number of steps that most lines cover; 1 if it is not known of any line."""
     known = covered[covered != NULL]
-    return most_frequent(known) if len(known) else 1
+    return usual_cover(known) if len(known) else 1
 
 
 def _is_short(steps: Ints, planned: float) -> bool:

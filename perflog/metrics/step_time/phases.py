@@ -24,7 +24,7 @@ from perflog.metrics.run_rows import (
 )
 from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
-from perflog.metrics.step_series import most_frequent
+from perflog.metrics.step_series import usual_cover
 from perflog.metrics.step_time.phase_table import (
     PhaseTable,
     medians_over_steps,
@@ -262,7 +262,7 @@ def _covers_usual(steps: Rows) -> Mask:
     usual = np.zeros(len(steps), np.int64)
     for index in steps.stretches("run").values():
         some = covers[index][timed[index]]
-        usual[index] = most_frequent(some if len(some) else covers[index])
+        usual[index] = usual_cover(some if len(some) else covers[index])
     flags: Mask = covers == usual
     return flags
 
