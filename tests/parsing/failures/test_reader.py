@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from support.torchrun import SUMMARY
 
 from perflog.parsing.failures import failure_list
+from perflog.parsing.failures import reader as module
 from perflog.parsing.failures.failure import Failure
 from perflog.parsing.failures.reader import FailureReader
 from perflog.parsing.input.chunks import as_chunk
@@ -434,3 +436,44 @@ def test_interleaved_messages_of_labelled_ranks_go_on_to_their_last_line() -> No
     lines = [f"[rank{rank}]: {line}" for line in f"{TRACE}{NCCL}".splitlines() for rank in ranks]
     failures, _, _ = read("\n".join(lines) + "\n")
     assert [failure.message for failure in failures] == [NCCL] * 3
+
+
+# --- the functions ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "text", "rest"),
+    [
+        ("", "x", "x"), ("  ", "  x", "x"), ("  ", "x", "x"), ("  ", "   x", " x"),
+        ("10:00:01 INFO ", "10:00:12 INFO x", "x"), ("10:00:01 INFO ", "10:00:12 WARN x", "10:00:12 WARN x"),
+        ("a ", "b x", "b x"),
+    ],
+)  # fmt: skip
+def test_a_line_of_a_traceback_without_its_prefix(before: str, text: str, rest: str) -> None:
+    """Numbers in it may be others."""
+    assert module._without(before, text) == rest
+
+
+@pytest.mark.parametrize(
+    ("name", "may_be"),
+    [("RuntimeError", True), ("mylib.errors.Empty", True), ("mylib.lower", True), ("error", True), ("warning", False)],
+)
+def test_names_of_exceptions(name: str, may_be: bool) -> None:
+    assert module._is_exception(name) == may_be
+
+
+@pytest.mark.parametrize("telling", ["generic", "guessed", "warns", None])
+def test_lines_that_may_report_a_failure(telling: str | None) -> None:
+    """Of a format for any program, of one that perflog made, and warnings."""
+    form = SimpleNamespace(generic=telling == "generic", guessed=telling == "guessed")
+    line: Any = form, SimpleNamespace(warns=telling == "warns")
+    assert module._may_tell(line) == (telling is not None)
+
+
+@pytest.mark.parametrize(
+    ("stamp", "clock"),
+    [("2026-01-01T10:00:05Z", "utc"), ("2026-01-01 10:00:05", "local"), ("[  12.500000]", None), ("no time", None)],
+)
+def test_the_clock_of_a_failure(stamp: str, clock: str | None) -> None:
+    (failure,), _, _ = read(f"{stamp} RuntimeError: CUDA error: device-side assert triggered\n")
+    assert failure.clock == clock and (failure.time is None) == (clock is None)
