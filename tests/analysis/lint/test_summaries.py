@@ -52,6 +52,14 @@ def test_each_average_is_judged_whatever_is_printed_before_it() -> None:
     )
 
 
+def test_each_run_has_its_own_averages() -> None:
+    """A run whose average covers the steady steps comes before one whose average does not."""
+    other = [{"table": "runs", "run": "s", "label": "s"}]
+    rows = [*other, *falling(), *(row | {"run": "s"} for row in falling())]
+    (found,) = linted("summary-window", [*rows, average(5, 19), average(7, 19, 1.02, run="s")], label="r", index=1)
+    assert found.run == "s"
+
+
 def test_all_steps_are_usual_without_much_warm_up() -> None:
     assert linted("summary-window", [*steps(*range(20)), average(0, 19)]) == []
     assert messages("summary-window", [*falling(), average(0, 19, 1.5), average(7, 19)]) == [

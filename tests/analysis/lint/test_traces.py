@@ -132,6 +132,8 @@ def test_what_is_wrong_is_found_and_nothing_else(code: str) -> None:
     [
         ("profiler-overhead", {"overhead": 90e-9, "span": 2.7e-6}),
         ("step-outside", {"outside": 1.65e-6, "busy": 3.45e-6}),
+        ("graphs-whole", {"graphs": 2, "time": 40e-9, "busy": 1.78e-6}),
+        ("memory-grows", {"growth": 100, "steps": 3}),
     ],
 )
 def test_numbers_of_findings_are_those_of_their_messages(code: str, numbers: dict[str, float]) -> None:

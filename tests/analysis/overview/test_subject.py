@@ -138,6 +138,8 @@ def test_attempts_of_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     # r1 went on from step 1, so its first line covers steps 2 and 3; r2 from step 5, and its first line covers 6 to 20.
     assert words(of, logs=3)[1] == "3 logs, 2 jobs, 3 attempts, 30 steps (2 done again)"
     assert sorted(module._covered(of, "r1").tolist()) == [2, 3, 4, 5]
+    loaded["r1"] = 2
+    assert words(of, logs=3)[1].endswith(" (1 done again)")
     assert sorted(module._covered(of, "r2").tolist()) == list(range(6, 31))
     loaded["r2"] = 25
     assert sorted(module._covered(of, "r2").tolist()) == list(range(11, 31))
