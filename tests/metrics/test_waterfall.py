@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from statistics import mean
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,7 +21,9 @@ from support.trace_tables import kernel, reduce
 
 import perflog
 from perflog.metrics import Options, Tables, breakdown, stages, steps, waterfall
+from perflog.metrics.semantics import RunSemantics
 from perflog.metrics.settings_by_run import MFU_PEAK_OF
+from perflog.metrics.step_time import waterfall as module
 from perflog.metrics.step_time.breakdown import misfits
 from perflog.metrics.step_time.waterfall import _times_of_work
 
@@ -308,3 +311,195 @@ def test_an_mfu_of_the_peak_of_another_gpu_is_no_work() -> None:
     assert printed == {"r": pytest.approx(0.15)}
     given = {**made, "runs": made["runs"].assign(config=json.dumps({MFU_PEAK_OF: "A100"}))}
     assert _times_of_work(Tables(given), Options())[0] == {}
+
+
+# --- bars of one whole ------------------------------------------------------------------------------------------------
+
+
+def whole(*pieces: tuple[Any, ...], **lines: tuple[int, int]) -> Any:
+    return module._Whole({"run": "r"}, [module._Piece(*piece) for piece in pieces], lines)
+
+
+def times(of: Any) -> dict[tuple[str, str], float]:
+    """The time of each bar and part."""
+    found: dict[tuple[str, str], float] = {}
+    for piece in of.pieces:
+        found[piece.bar, piece.part] = found.get((piece.bar, piece.part), 0.0) + piece.seconds
+    return found
+
+
+def is_untimed(piece: Any) -> bool:
+    return bool(piece.bar == "unattributed")
+
+
+@pytest.mark.parametrize(
+    ("amount", "lacking", "moved"),
+    [(2.0, 0.0, 2.0), (4.0, 0.0, 4.0), (5.0, 1.0, 4.0), (0.0, 0.0, 0.0), (4.0 * (1 + 1e-10), 0.0, 4.0)],
+)
+def test_time_moves_from_each_piece_in_proportion(amount: float, lacking: float, moved: float) -> None:
+    """No more than there is; what is lacking is returned, unless it comes from rounding. Negative pieces give none."""
+    of = whole(
+        ("unattributed", 1.0, "step"), ("unattributed", 3.0, "forward", "step"), ("compute", 9.0, "mlp"),
+        ("unattributed", -1.0, "backward"),
+    )  # fmt: skip
+    assert of.move(amount, "data", is_untimed, doubt="guessed") == lacking
+    found = times(of)
+    assert found.get(("data", "step"), 0.0) == pytest.approx(moved / 4)
+    assert found.get(("data", "forward"), 0.0) == pytest.approx(3 * moved / 4)
+    assert found["compute", "mlp"] == 9.0 and found["unattributed", "backward"] == -1.0
+    assert sum(found.values()) == pytest.approx(12.0)
+    assert all(piece.doubts == ("guessed",) for piece in of.pieces if piece.bar == "data")
+    assert [piece.inside for piece in of.pieces if piece.bar == "data"] == [None, "step"] * bool(moved)
+
+
+def test_time_that_is_not_there_does_not_move() -> None:
+    of = whole(("compute", 9.0, "mlp"))
+    assert of.move(2.0, "data", is_untimed, "loader") == 2.0 and len(of.pieces) == 1
+    assert of.move(3.0, "data", lambda _: True, "loader") == 0.0
+    assert times(of) == {("compute", "mlp"): 6.0, ("data", "loader"): 3.0}
+
+
+def test_the_rows_of_a_whole_are_its_bars_in_order() -> None:
+    of = whole(
+        ("unattributed", 1.0, "step"), ("compute", 2.0, "mlp"), ("compute", 3.0, "attention"), ("data", 0.0, "loader"),
+        ("compute", 0.5, ""), mlp=(7, 90), attention=(5, 80),
+    )  # fmt: skip
+    of.doubt("compute", "one")
+    of.doubt("compute", "two")
+    of.pieces[1].doubts += ("one",)
+    first, second = of.rows()
+    assert (first["bar"], first["time_s"], first["rows"], first["doubt"]) == (
+        "compute",
+        5.5,
+        "mlp, attention",
+        "one; two",
+    )
+    assert (first["first_line"], first["last_line"], first["run"]) == (5, 90, "r")
+    assert (second["bar"], second["doubt"], second["first_line"], second["last_line"]) == (
+        "unattributed", None, None, None
+    )  # fmt: skip
+    assert [row["formula"] for row in (first, second)] == [module.BARS["compute"], module.BARS["unattributed"]]
+
+
+def work(needed: dict[frozenset[str], float], **more: Any) -> Any:
+    usual: dict[str, Any] = {"bar": "work at the peak", "working": frozenset(("mlp", "mix")), "counted": None,
+                             "executed": (), "as_printed": False}  # fmt: skip
+    return module._Work(**{"needed": needed} | usual | more)
+
+
+@pytest.mark.parametrize(
+    ("counted", "executed", "printed", "doubt", "padded"),
+    [
+        (None, (), False, None, 0.0), (1000.0, (), False, None, 0.0), (None, (1000.0,), False, None, 0.0),
+        (1000.0, (1000.0, 1000.0), False, None, 0.0),
+        (1000.0, (1000.0, 1500.0), False, "counts 1,000 rows, ranks do 1,000 to 1,500", 0.2),
+        (1000.0, (2000.0, 2000.0), False, "counts 1,000 rows, ranks do 2,000", 0.5),
+        (1000.0, (500.0, 700.0), False, "counts 1,000 rows, ranks do 500 to 700", 0.0),
+        (1000.0, (2000.0,), True, "from the MFU that the log prints", 0.5),
+    ],
+)  # fmt: skip
+def test_work_that_rates_count_and_that_ranks_do(
+    counted: float | None, executed: tuple[float, ...], printed: bool, doubt: str | None, padded: float
+) -> None:
+    of = work({}, counted=counted, executed=executed, as_printed=printed)
+    assert (of.doubt, of.padded) == (doubt, pytest.approx(padded))
+
+
+def test_the_work_of_phases_is_taken_from_them() -> None:
+    """What is left of those that compute are slower kernels."""
+    of = whole(("compute", 4.0, "mlp"), ("mixed", 2.0, "mix"), ("compute", 1.0, "norm"), ("unattributed", 5.0, "step"))
+    module._take_work(of, work({frozenset(("mlp",)): 3.0}, bar="work at plain products"))
+    assert times(of) == {
+        ("slower kernels", "mlp"): 1.0, ("mixed", "mix"): 2.0, ("compute", "norm"): 1.0, ("unattributed", "step"): 5.0,
+        ("work at plain products", "mlp"): 3.0,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("needed", "doubt"), [(11.0, None), (12.0, None), (13.0, "at this rate the work takes longer")]
+)
+def test_work_of_a_step_is_taken_from_all_that_may_do_it(needed: float, doubt: str | None) -> None:
+    """From computing phases first, then from mixed ones, then from untimed time."""
+    of = whole(("mixed", 2.0, "mix"), ("compute", 5.0, "mlp"), ("unattributed", 5.0, "step"), ("data", 3.0, "loader"))
+    module._take_work(of, work({frozenset(): needed}))
+    found = times(of)
+    assert found["data", "loader"] == 3.0 and found["unattributed", "step"] == pytest.approx(max(12.0 - needed, 0.0))
+    assert found["work at the peak", "mlp"] == 5.0 and found["work at the peak", "mix"] == 2.0
+    doubts = {text for piece in of.pieces for text in piece.doubts}
+    assert len(doubts) == (doubt is not None) and all(text.startswith(doubt or "") for text in doubts)
+
+
+def test_padding_is_the_share_of_the_rows_that_are_not_counted() -> None:
+    of = whole(("compute", 4.0, "mlp"), ("compute", 1.0, "norm"))
+    module._take_work(of, work({}, counted=750.0, executed=(1000.0,)))
+    assert times(of) == {("padding", "mlp"): 1.0, ("compute", "mlp"): 3.0, ("compute", "norm"): 1.0}
+    of = whole(("compute", 4.0, "mlp"))
+    module._take_work(of, work({frozenset(("mlp",)): 3.5}, counted=750.0, executed=(1000.0,)))
+    (padding,) = [row for row in of.rows() if row["bar"] == "padding"]
+    assert padding["time_s"] == 0.5  # of the second that it takes: the phase is no longer
+    assert padding["doubt"] == "if time grows with the rows; the phases take no longer than the counted work"
+
+
+@pytest.mark.parametrize(
+    ("room", "timed", "found", "doubt"),
+    [
+        (9.0, True, {"unequal stages": 2.0, "pipeline ramp": 3.0, "unattributed": 4.0}, False),
+        (4.0, True, {"unequal stages": 2.0, "pipeline ramp": 2.0, "unattributed": 0.0}, True),
+        (9.0, False, {"unequal stages": 2.0, "pipeline ramp": 3.0, "compute": 4.0, "unattributed": 0.0}, False),
+    ],
+)
+def test_losses_of_a_pipeline_are_taken_from_untimed_time(
+    room: float, timed: bool, found: dict[str, float], doubt: bool
+) -> None:
+    """And its work, if no phase times it."""
+    of = whole(("unattributed", room, "step"), *([("mixed", 1.0, "forward")] if timed else []))
+    pipeline: Any = SimpleNamespace(of="forward", makespan_s=9.0, equal_s=7.0, busy_s=4.0)
+    module._take_pipeline(of, pipeline)
+    bars: dict[str, float] = {}
+    for (bar, _), seconds in times(of).items():
+        bars[bar] = bars.get(bar, 0.0) + seconds
+    assert bars == pytest.approx(found | ({"mixed": 1.0} if timed else {}))
+    reasons = {row["doubt"] for row in of.rows() if row["bar"] == "pipeline ramp"}
+    model = "modelled from the forward of the layers alone"
+    assert reasons == {f"{model}; the model loses more than is untimed" if doubt else model}
+
+
+@pytest.mark.parametrize(
+    ("slowest", "waits", "inside", "outside", "doubted"),
+    [
+        (5.0, 9.0, 1.0, 0.0, False), (7.0, 9.0, 2.0, 1.0, False), (9.0, 9.0, 2.0, 3.0, False),
+        (9.5, 9.0, 2.0, 3.0, True), (7.0, 0.0, 2.0, 0.0, False),
+        (7.0, 0.5, 2.0, 0.5, False), (4.0, 9.0, 0.0, 0.0, False),
+    ],
+)  # fmt: skip
+def test_the_wait_for_the_slowest_rank_of_a_phase_is_taken_from_the_time_around_it(
+    slowest: float, waits: float, inside: float, outside: float, doubted: bool
+) -> None:
+    """Of its parent first, then of the step, where ranks wait no longer than is known. Other phases are left alone."""
+    of = whole(
+        ("compute", 4.0, "mlp", "forward"), ("unattributed", 2.0, "forward"), ("unattributed", 3.0, "step"),
+        ("communication", 9.0, "reduce", "forward"),
+    )  # fmt: skip
+    spread = [
+        ("mlp", "forward", 0.0, 4.0, slowest),
+        ("reduce", "forward", 0.0, 4.0, 99.0),
+        ("mlp", "step", 0.0, 4.0, 99.0),
+    ]
+    module._take_unequal_ranks(of, spread, RunSemantics(None), waits)
+    left = {part: seconds for (bar, part), seconds in times(of).items() if bar == "unattributed"}
+    assert left == pytest.approx({"forward": 2.0 - inside, "step": 3.0 - outside})
+    assert times(of).get(("unequal ranks", "mlp"), 0.0) == pytest.approx(inside + outside)
+    reasons = [text for piece in of.pieces for text in piece.doubts if "spread" in text]
+    assert bool(reasons) == doubted
+
+
+def test_shares_of_a_run_are_those_of_its_steady_bars() -> None:
+    found = tables(MOE)
+    table = waterfall(found)
+    for run, shares in module.shares_by_run(found, Options()).items():
+        bars: dict[str, float] = {}
+        for (bar, _), share in shares.times.items():
+            bars[bar] = bars.get(bar, 0.0) + share
+        rows_of_run = table[(table["run"] == run) & table["of_steady"].notna()]
+        assert bars == pytest.approx(dict(zip(rows_of_run["bar"], rows_of_run["of_steady"], strict=True)))
+        assert sum(shares.times.values()) == pytest.approx(1) and shares.of == "step"
