@@ -14,6 +14,7 @@ import perflog
 from perflog.errors import InputError
 from perflog.parsing.input.source import open_source
 from perflog.readers.events.event_columns import MISSING
+from perflog.readers.operators import execution_trace as module
 from perflog.readers.operators.execution_trace import ExecutionTraceReader, _strided, _tensor, _tensor_bytes
 
 REAL = ROOT / "tests" / "traces" / "execution_trace" / "torch_2_13.json"
@@ -234,3 +235,31 @@ def test_the_bytes_of_the_tensors_of_an_operator_count_once() -> None:
     fields: dict[str, Any] = {"inputs.values": [one, [two, one], 7, "x"], "outputs.values": [[three]]}
     assert _tensor_bytes(fields) == 40 + 6 + 8
     assert _tensor_bytes({"inputs.values": [7], "outputs.values": None}) == MISSING
+
+
+@pytest.mark.parametrize(
+    ("fields", "size"),
+    [
+        ({"in_msg_nelems": 100, "out_msg_nelems": 50, "dtype": "BFloat16"}, 200),
+        ({"in_msg_nelems": 50, "out_msg_nelems": 100, "dtype": "BFloat16"}, 200),  # the larger buffer
+        ({"in_msg_nelems": 0, "dtype": "Float"}, 0), ({"in_msg_nelems": -1, "dtype": "Float"}, MISSING),
+        ({"in_msg_nelems": 100}, MISSING), ({"dtype": "Float"}, MISSING),
+    ],
+)  # fmt: skip
+def test_the_bytes_of_a_collective(fields: dict[str, Any], size: int) -> None:
+    assert module._bytes(fields) == size
+
+
+def test_numbers_and_shapes_that_say_something() -> None:
+    assert [module._positive(value) for value in (3, 1, 0, -1, "x", None)] == [3, 1, *[MISSING] * 4]
+    assert [module._shapes(value) for value in ([[2, 3], []], [], None, "x")] == ["[[2, 3], []]", None, None, None]
+    assert _strided(2**31 - 3, 1, 2) == [2**31 - 3, 2**31 - 2] and len(_strided(0, 1, 1 << 16)) == 1 << 16
+    assert _strided(2**31 - 3, 1, 3) == [] == _strided(0, 1, (1 << 16) + 1)
+
+
+def test_a_node_counts_its_fields_again_and_again(tmp_path: Path) -> None:
+    """Each of two nodes with an unknown field, and with one that is empty."""
+    nodes = [node(4, "aten::mm", 2, new_figure=5), node(5, "aten::mm", 2, new_figure=6), node(6, "a", 2, new_figure="")]
+    lines = {row["shape"]: row for row in read(tmp_path, document(nodes)).arrow("lines").to_pylist()}
+    assert (lines["new_figure"]["figures_unread"], lines["new_figure"]["figures_stored"]) == (2, 0)
+    assert lines["seq_id"]["figures_dropped"] == 3

@@ -221,3 +221,13 @@ def test_lists_that_never_end_are_an_error(tmp_path: Path, sizes: list[Any]) -> 
 def test_the_proof_is_the_versions(tmp_path: Path) -> None:
     path = write(tmp_path / "trace_3", dump(GROUPS, STATUS, [ENTRY]))
     assert proof_of(path) == [(1, "dump", "version 2.9, NCCL 2.27.3")]
+
+
+def test_the_status_of_a_group_that_nothing_names_is_unread(tmp_path: Path) -> None:
+    """Its numbers are counted; -1 says that there is none, and 0 is a number."""
+    log = perflog.read(write(tmp_path / "trace_3", dump(GROUPS, {"1": (0, -1), "77": (0, 4), "78": (-1, -1)}, [ENTRY])))
+    values = [(row["subject"], row["name"], row["value"]) for row in log.arrow("counters").to_pylist()]
+    assert values == [("5", "last_enqueued_collective", 0.0)]
+    lines = {row["shape"]: row for row in log.arrow("lines").to_pylist()}
+    assert lines["status of an unknown group"]["figures_unread"] == 2
+    assert lines["status of a process group"]["figures_stored"] == 1

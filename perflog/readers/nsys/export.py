@@ -412,7 +412,7 @@ def _kinds(table: ExportTable, types: Ints) -> npt.NDArray[np.int8]:
 
 def _pair(number: Ints, process: Codes) -> Ints:
     """Return a number within a process, and the process, as one number."""
-    number = np.maximum(number, -1)
+    number = np.maximum(number, -1) + 1
     bits = 10 if len(number) and int(number.max()) < 1 << 10 else 40  # close numbers are distinguished without sorting
     pair: Ints = number + (process.astype(np.int64) << bits)
     return pair

@@ -7,8 +7,10 @@ import json
 import sqlite3
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from support.field_logs import needs_corpus
 from support.metrics_logs import rows as metric_rows
@@ -35,6 +37,8 @@ import perflog
 from perflog.errors import InputError
 from perflog.metrics import device_time
 from perflog.parsing.input.source import open_source
+from perflog.readers.events.event_columns import KIND_CODE, MISSING
+from perflog.readers.nsys import export
 from perflog.readers.nsys.reader import NsysReader
 from perflog.readers.nsys.tables import DROPPED_COLUMNS
 
@@ -535,3 +539,30 @@ def test_every_value_of_a_real_export() -> None:
     assert [(r["grid"], r["block"], r["registers"], r["shared_bytes"]) for r in kernels] == [
         (str(list(row[:3])), str(list(row[3:6])), row[6], row[7]) for row in launches
     ]
+
+
+# --- parts of an export by themselves ---
+
+
+def table_of(kind: str) -> Any:
+    return SimpleNamespace(kind=kind)
+
+
+def test_only_points_and_ranges_are_events() -> None:
+    """Other types only name something; an export without types has ranges alone."""
+    ranges, kernels, others = map(table_of, ("range", "kernel", "odd"))
+    types = np.array([34, 59, 60, 75, 33])
+    expected = [KIND_CODE["mark"], KIND_CODE["range"], KIND_CODE["range"], -2, -2]
+    assert export._kinds(ranges, types).tolist() == expected
+    assert export._kinds(ranges, np.full(2, MISSING)).tolist() == [KIND_CODE["range"]] * 2
+    assert export._kinds(kernels, types).tolist() == [KIND_CODE["kernel"]] * 5
+    assert export._kinds(others, types).tolist() == [-1] * 5
+    assert export._kinds(ranges, types[:0]).tolist() == []
+
+
+@pytest.mark.parametrize("largest", [5, 1023, 1024, 1 << 32])
+def test_a_number_of_a_process_is_one_number(largest: int) -> None:
+    numbers = [MISSING, -1, 0, 1, largest]
+    pairs = [(number, process) for process in (0, 1, 7) for number in numbers]
+    found = export._pair(np.array([n for n, _ in pairs]), np.array([p for _, p in pairs], np.int32)).tolist()
+    assert len(set(found)) == 3 * (len(numbers) - 1) and found[0] == found[1]  # what is missing is -1

@@ -328,3 +328,11 @@ def test_a_kernel_has_the_range_of_its_launch_unless_one_is_known() -> None:
     symbols: Any = SimpleNamespace(regions={5: "launch"})
     found = _fill_external_ranges(rows, symbols, names)["range"].tolist()
     assert found == [first, names.code("launch"), -1, -1]
+
+
+def test_numbers_of_handles_and_values() -> None:
+    """A handle without a number has none, and comes before those behind it."""
+    handles = [(None, 5), (events.Handle(7), 5), (events.Handle(None), 5), (0, 5), (None, None), ()]
+    assert [events._first_number(*each) for each in handles] == [5, 7, None, 0, None, None]
+    values = [events._real(value) for value in (3, 2.5, True, "2", None)]
+    assert values[:2] == [3.0, 2.5] and all(value != value for value in values[2:])

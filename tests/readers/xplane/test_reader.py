@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from support.history_files import field as wire
 from support.paths import ROOT
@@ -15,6 +16,8 @@ from support.xplane_files import MS, Event, PlaneWriter, Reference, gpu_planes, 
 
 import perflog
 from perflog.errors import InputError
+from perflog.readers.events.event_columns import MISSING
+from perflog.readers.xplane import events
 from perflog.readers.xplane.planes import begins_as_space
 
 REAL = ROOT / "tests" / "traces" / "xplane" / "jax_0_10_cpu.xplane.pb"
@@ -215,3 +218,60 @@ def test_kinds_of_events_of_the_host(tmp_path: Path) -> None:
         "shared operator": "cpu", "launch": "runtime", "train step 4": "range", "of a pool": "library",
         "cudaLaunchKernel": "runtime",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("regs:32 static_shared:16 dynamic_shared:1024", (32, 1040)), ("static_shared:0", (MISSING, 0)),
+        ("regs:99999999999999999999", (MISSING, MISSING)), ("", (MISSING, MISSING)),
+    ],
+)  # fmt: skip
+def test_what_a_kernel_takes_of_a_processor(text: str, numbers: tuple[int, int]) -> None:
+    """As the profiler writes it in one text."""
+    assert (events._number(events._REGISTERS)(text), events._shared_bytes(text)) == numbers
+
+
+@pytest.mark.parametrize(
+    ("base", "offset", "length", "times"),
+    [
+        (1000, 1499, 0, (1001, 0)), (1000, 1500, 0, (1002, 0)), (1000, 1500, 1500, (1002, 1)), (0, 0, 499, (0, 0)),
+        (0, -1500, 3000, (-1, 3)), (0, 1 << 62, 5, (MISSING, MISSING)), (0, 5, 1 << 62, (MISSING, MISSING)),
+        (1 << 62, 5, 5, (MISSING, MISSING)),
+    ],
+)  # fmt: skip
+def test_picoseconds_are_rounded_to_whole_nanoseconds(
+    base: int, offset: int, length: int, times: tuple[int, int]
+) -> None:
+    """Begin and end by themselves, so that events that touch still do."""
+    start, duration = events._times(base, np.array([offset]), np.array([length]))
+    assert (start.item(), duration.item()) == times
+
+
+@pytest.mark.parametrize(
+    ("text", "dimensions"),
+    [
+        ("grid:8,1,1 block:128,2,1", ("[8, 1, 1]", "[128, 2, 1]")),
+        ("grid:8,1,1", ("[8, 1, 1]", None)),
+        ("", (None, None)),
+    ],
+)
+def test_the_dimensions_of_a_launch(text: str, dimensions: tuple[str | None, str | None]) -> None:
+    words: list[str] = []
+
+    def code(word: str) -> int:
+        words.append(word)
+        return len(words) - 1
+
+    found = [events._dimensions(pattern, code)(text) for pattern in (events._GRID, events._BLOCK)]
+    assert [words[each] if each >= 0 else None for each in found] == [*dimensions] and min(found) >= -1
+
+
+def test_names_of_steps() -> None:
+    assert [events._step_name(name, 3) for name in ("train", "train_step")] == ["train step 3", "train_step 3"]
+
+
+def test_values_fill_a_column_where_they_are_known() -> None:
+    column = np.array([5, 5, 5])
+    events._fill(column, np.array([2, 0]), np.array([7, MISSING]), MISSING)
+    assert column.tolist() == [5, 5, 7]
