@@ -224,7 +224,7 @@ class Rows:
 
 
 class RowColumns(Struct, frozen=True):
-    """Columns with a value for each row. Fields that are neither arrays nor rows hold for all of them."""
+    """Columns with a value for each row, some by name. Fields that are neither arrays nor rows hold for all of them."""
 
     def where(self, chosen: Mask | Ints | slice) -> Self:
         """Return some of the rows, by flag, index or part; themselves if all are flagged."""
@@ -237,6 +237,8 @@ class RowColumns(Struct, frozen=True):
     def _some(field: Any, chosen: Mask | Ints | slice) -> Any:
         if isinstance(field, Rows):
             return field.where(chosen)
+        if isinstance(field, dict):
+            return {name: taken(values, chosen) for name, values in field.items()}
         return taken(field, chosen) if isinstance(field, np.ndarray) else field
 
 

@@ -15,6 +15,7 @@ from perflog.metrics.run_rows import SteadyRun, printed_steps, step_rows
 from perflog.metrics.run_tables import Tables, computed_once
 from perflog.metrics.step_time.phase_table import phases_of_runs
 from perflog.statistics.groups import Groups, groups_of, positions_in
+from perflog.tables.columns import RowColumns
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -85,7 +86,7 @@ class _Amounts(Struct, frozen=True):
     layers: Sequence[str] = ()
 
 
-class _StepFigures(Struct, frozen=True):
+class _StepFigures(RowColumns, frozen=True):
     """Measures of imbalance, a value for each group and step. `largest`: None if several are, or if it is not known."""
 
     groups: Sequence[_Group]
@@ -93,18 +94,11 @@ class _StepFigures(Struct, frozen=True):
     step: Ints
     members: Ints
     largest: npt.NDArray[np.object_]
-    figures: Mapping[str, Floats]
+    figures: dict[str, Floats]
 
     def steady(self) -> Mask:
         """Flag the steady steps."""
         return self.step >= np.array([group.first for group in self.groups], np.int64)[self.group]
-
-    def where(self, chosen: Mask | Ints) -> _StepFigures:
-        """Return some of the steps."""
-        figures = {name: values[chosen] for name, values in self.figures.items()}
-        return _StepFigures(
-            self.groups, self.group[chosen], self.step[chosen], self.members[chosen], self.largest[chosen], figures
-        )
 
 
 @metric(

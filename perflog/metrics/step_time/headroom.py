@@ -19,7 +19,7 @@ from perflog.metrics.step_time.matmul_efficiency import work_rates
 from perflog.metrics.step_time.rank_spread import rank_spread, untimed_spread
 from perflog.metrics.step_time.throughput import throughput
 from perflog.metrics.traces.replays.scenario_changes import RANK, STAGES
-from perflog.metrics.traces.replays.scenario_gains import ScenarioGain, scenario_gains
+from perflog.metrics.traces.replays.scenario_gains import scenario_gains
 from perflog.tables.nulls import row_dicts
 
 
@@ -191,12 +191,8 @@ def _replayed(tables: Tables, options: Options) -> Iterator[Gain]:
     """One thing of a trace is changed, and its dependencies stay."""
     for run, gains in scenario_gains(tables, options).items():
         for gain in gains:
-            ideal = _CHANGED[gain.scenario].format(_which(gain))
+            ideal = _CHANGED[gain.scenario].format(f"rank {gain.rank}" if gain.rank is not None else gain.subject)
             yield Gain(run, gain.of, ideal, gain.whole_s, gain.gain_s, gain.model)
-
-
-def _which(gain: ScenarioGain) -> str | None:
-    return f"rank {gain.rank}" if gain.rank is not None else gain.subject
 
 
 _KINDS = (_held_up, equal_ranks, equal_stages, at_the_peak, at_plain_products, _replayed)

@@ -69,12 +69,9 @@ def own_work(tables: Tables, found: Mapping[int, OwnWork] | None = None) -> Mapp
 
 def _all_own_work(tables: Tables) -> dict[int, OwnWork]:
     lines = lines_of_collectives(tables)
-    found = {id(each.device): own_work_of(each, lines.get(id(each.device))) for each in _members(tables, lines)}
+    devices = (each for each in dependencies(tables) if id(each.device) in lines) if lines else ()
+    found = {id(each.device): own_work_of(each, lines.get(id(each.device))) for each in devices}
     return {device: work for device, work in found.items() if work is not None}
-
-
-def _members(tables: Tables, lines: Mapping[int, Ints]) -> Iterator[Dependencies]:
-    return (each for each in dependencies(tables) if id(each.device) in lines) if lines else iter(())
 
 
 def lines_of_collectives(tables: Tables) -> dict[int, Ints]:
