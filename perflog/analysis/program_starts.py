@@ -50,7 +50,7 @@ def program_starts(group: Sequence[FailureRow]) -> list[list[FailureRow]]:
         if begin < place and row.line - last_line > OUTPUT and prints_on(group[begin:place], row.line):
             cuts.add(place)
         last_line = max(last_line, row.last_line)
-    edges = sorted({0, len(group), *(cut for cut in cuts if cut < len(group))})
+    edges = sorted({0, len(group), *cuts})
     return [list(group[low:high]) for low, high in pairwise(edges)]
 
 
