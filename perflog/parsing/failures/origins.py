@@ -77,8 +77,10 @@ def origin_of(labels: str, text: str, offset: int) -> Origin:
     """Return where a failure comes from: `labels` and `text` are its line, its message begins at `offset`."""
     origin = Origin()
     before = text[:offset]
-    if match := _RANK_LABEL.search(labels):
-        origin.rank, origin.rank_by = int(match["rank"] or match["mpi"]), "label"
+    if ranks := [int(match["rank"] or match["mpi"]) for match in _RANK_LABEL.finditer(labels)]:
+        # `[rank3]:[rank11]: `: torchrun's label for the role `rank` has the local rank, PyTorch's after it the rank
+        origin.rank, origin.rank_by = ranks[-1], "label"
+        origin.local_rank = ranks[0] if len(ranks) > 1 else None
     if match := _LOCAL_LABEL.search(labels):
         origin.local_rank = int(match["local"])
     if match := _TASK.search(labels):

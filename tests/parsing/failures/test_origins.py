@@ -41,6 +41,7 @@ def test_labels_are_before_the_line(line: str, labels: str, text: str) -> None:
     ("line", "expected"),
     [
         ("[rank3]: Error", {"rank": 3, "rank_by": "label"}),
+        ("[rank3]:[rank11]: Error", {"rank": 11, "rank_by": "label", "local_rank": 3}),
         ("[1,3]<stderr>:Error", {"rank": 3, "rank_by": "label"}),
         ("[default3]:Error", {"local_rank": 3}),
         ("12: Error", {"task": 12}),
