@@ -39,7 +39,7 @@ _Key = TypeVar("_Key", str, int)
 _AT_ONCE = 1 << 20
 """Rows of some runs, or of some parts of a run, that are read together."""
 
-_LARGE = 1 << 20
+_LARGE = 1 << 18
 """Rows of a table after which freed memory is returned to the system."""
 
 _PART_BITS = 32
@@ -77,7 +77,7 @@ class Tables(Mapping[str, "pd.DataFrame"]):
         """A table of a log."""
         if name not in self._arrow:
             self._arrow[name] = self._log.stored(name)
-            if self._arrow[name].num_rows > _AT_ONCE:
+            if self._arrow[name].num_rows > _LARGE:
                 return_freed()
         return self._arrow[name]
 

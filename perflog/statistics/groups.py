@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -15,6 +15,7 @@ from perflog.arrays import Floats, Ints, Keys, Mask
 
 _WIDEST = 1 << 62  # of the integers that combine several keys
 _DENSE = 4  # combined keys for each row, up to which counting is faster than sorting
+_PART, _MOST_PARTS = 1 << 20, 8  # rows of groups that are sorted together: the order of many takes memory
 _BLOCK = 1 << 18  # rows that are converted to Python objects at a time
 _SHORT = 1 << 16  # up to this number of groups, an index takes two bytes, which NumPy sorts by radix
 
@@ -54,6 +55,21 @@ class Groups(Struct, frozen=True):
         order, starts = self.sorted_rows()
         return np.split(order, starts)[1:]
 
+    def parts(self) -> Iterator[tuple[Groups, Mask]]:
+        """Yield some of the groups at a time, so that these have not too many rows, and flags of their rows."""
+        ends, begin = np.cumsum(self.sizes), 0
+        most = max(_PART, len(self.inverse) // _MOST_PARTS)
+        while begin < len(ends):
+            end = max(int(np.searchsorted(ends, ends[begin] - self.sizes[begin] + most, "right")), begin + 1)
+            chosen = (self.inverse >= begin) & (self.inverse < end)
+            first = np.searchsorted(np.flatnonzero(chosen), self.first[begin:end])
+            yield Groups(self.inverse[chosen] - begin, first, self.sizes[begin:end]), chosen
+            begin = end
+
+    @property
+    def _has_parts(self) -> bool:
+        return len(self.inverse) > _PART and len(self.sizes) > 1
+
     def sorted_rows(self, *keys: npt.NDArray[Any]) -> tuple[Ints, Ints]:
         """Return the rows by group, in a group by these keys, else as they come; and where each group begins."""
         inverse = self.inverse.astype(np.uint16) if len(self.sizes) <= _SHORT else self.inverse
@@ -74,6 +90,9 @@ class Groups(Struct, frozen=True):
             single = np.empty(len(values))
             single[self.inverse] = values
             return single, single, single
+        if self._has_parts:
+            least, medians, most = zip(*(few.order_statistics(values[rows]) for few, rows in self.parts()), strict=True)
+            return np.concatenate(least), np.concatenate(medians), np.concatenate(most)
         order, starts = self.sorted_rows(values)  # NaN comes last
         in_groups = values[order]
         known = np.bincount(self.inverse, ~np.isnan(values), len(self.sizes)).astype(np.int64)
@@ -104,6 +123,8 @@ class Groups(Struct, frozen=True):
             alone = np.empty(len(values))
             alone[self.inverse] = values
             return alone
+        if self._has_parts:
+            return np.concatenate([few.sums(values[rows]) for few, rows in self.parts()])
         order, starts = self.sorted_rows()
         in_groups, ends = values[order], np.append(starts, len(values))
         sums = np.zeros(len(self.sizes))
@@ -170,13 +191,21 @@ def values_at(values: Floats, positions: Ints) -> Floats:
 
 
 def _counted(codes: Ints, span: int) -> Groups:
-    """Return the rows grouped by numbers from 0 to `span`, without sorting them."""
+    """Return the rows grouped by numbers from 0 to `span`, without sorting them. Their array becomes `inverse`."""
     sizes = np.bincount(codes, minlength=span)
     there = np.flatnonzero(sizes)
-    number, first = np.zeros((2, span), np.int64)
-    number[there] = np.arange(len(there))
-    first[codes[::-1]] = np.arange(len(codes))[::-1]  # of rows with one number the last that is assigned stays
-    return Groups(number[codes], first[there], sizes[there])
+    blocks = [codes[start : start + _BLOCK] for start in range(0, len(codes), _BLOCK)]
+    if len(there) < span:
+        number = np.zeros(span, np.int64)
+        number[there] = np.arange(len(there))
+        sizes = sizes[there]
+        for block in blocks:
+            block[:] = number[block]
+    first, end = np.empty(len(sizes), np.int64), len(codes)
+    for block in reversed(blocks):
+        first[block[::-1]] = np.arange(end - 1, end - len(block) - 1, -1)  # of one number the last assigned stays
+        end -= len(block)
+    return Groups(codes, first, sizes)
 
 
 def distinct(numbers: Ints) -> Ints:

@@ -323,10 +323,9 @@ def compact(integers: Keys) -> Keys:
     if not len(integers):
         return integers
     least, most = int(integers.min()), int(integers.max())
-    if least == most:
-        return np.broadcast_to(integers[0], len(integers))
     fitting = (dtype for dtype in (np.int16, np.int32) if max(most, -least) <= np.iinfo(dtype).max // 2)
-    return integers.astype(next(fitting, integers.dtype))
+    dtype = next(fitting, integers.dtype)
+    return np.broadcast_to(integers[0].astype(dtype), len(integers)) if least == most else integers.astype(dtype)
 
 
 def column_numbers(values: pa.Array) -> Array:

@@ -123,3 +123,22 @@ def test_a_phase_that_may_be_inside_forbids_the_rest_unless_it_is_hidden(hidden:
         for name, time_s in (("whole", 3.0), ("a", 1.5), ("b", 0.5), ("c", 0.25))
     ]
     assert [found.mean.item() for found in unattributed_times(table_of(values, None, declared))] == rests
+
+
+@pytest.mark.parametrize("rows", [1, 1000])
+def test_of_steps_only_their_rest_over_all_ranks_counts(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`rows`: that are added up at a time."""
+    monkeypatch.setattr("perflog.metrics.step_time.unattributed_time._SUMMED", rows)
+    declared = {"a": Phase("a", of=("step",)), "b": Phase("b", of=("a",))}
+    values = [
+        {"line": rank, "part": 0, "step": 0, "phase": name, "time_s": seconds, "rank": rank, "occurrence": 1}
+        for rank in range(3)
+        for name, seconds in (("step", 4.0 + rank), ("a", 2.0), ("b", 1.0))
+    ]
+    table = table_of(values, 3, declared)
+    of_step, of_a = unattributed_times(table)
+    assert (table.names[of_step.phase[0]], table.names[of_a.phase[0]]) == ("step", "a")
+    (found,) = unattributed_times(table, steps_only=True)
+    assert found.rank.tolist() == [-1]
+    assert (found.least.tolist(), found.mean.tolist(), found.most.tolist()) == ([2.0], [3.0], [4.0])
+    assert of_step.mean[of_step.rank < 0].tolist() == [3.0]

@@ -69,6 +69,22 @@ def test_sums_of_some_groups_at_a_time(block: int, monkeypatch: pytest.MonkeyPat
     assert groups_of(keys).sums(np.arange(8.0)).tolist() == [1 + 2 + 3 + 6, 7, 4, 0 + 5]
 
 
+@pytest.mark.parametrize("most", [1, 10])
+def test_groups_of_many_rows_are_computed_some_at_a_time(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(5)
+    keys, values = rng.integers(0, 9, 60), rng.random(60)
+    groups = groups_of(keys)
+    whole = [groups.sums(values), *groups.order_statistics(values)]
+    monkeypatch.setattr("perflog.statistics.groups._PART", most)
+    parts = list(groups.parts())
+    assert len(parts) > 4
+    np.testing.assert_array_equal(np.sum([rows for _, rows in parts], axis=0), 1)
+    for few, rows in parts:
+        np.testing.assert_array_equal(keys[rows][few.first][few.inverse], keys[rows])
+        assert few.sizes.tolist() == np.bincount(few.inverse).tolist()
+    np.testing.assert_array_equal([groups.sums(values), *groups.order_statistics(values)], whole)
+
+
 def test_sums_beyond_the_largest_float_are_infinite() -> None:
     one_group = groups_of(np.zeros(2, np.int64))
     assert one_group.sums(np.array([1.7e308, 1.7e308])).tolist() == [math.inf]

@@ -176,7 +176,7 @@ def test_a_null_is_none_of_some_words() -> None:
 @pytest.mark.parametrize(
     ("numbers", "dtype", "stride"),
     [
-        ([7, 7, 7], np.int64, 0),
+        ([7, 7, 7], np.int16, 0),
         ([-1, 0, 2], np.int16, 2),
         ([-20_000, 20_000], np.int32, 4),  # their difference would not fit into two bytes
         ([0, 1 << 30], np.int64, 8),

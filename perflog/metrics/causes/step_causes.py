@@ -89,7 +89,7 @@ def _works_longer(tables: Tables, run: str, work: Collection[str], rank: int, op
     """
     (table,) = rows_with_wholes(tables.only([run]), options.warmup)
     is_work = np.isin(table.phase, [code for code, name in enumerate(table.names) if name in work])
-    rows = table.where(is_work).steady()
+    rows = table.where(is_work)
     _, step, ranks, times = times_on_ranks(rows, rows.rank)
     steps = groups_of(step[ranks != rank])
     own, others = times[ranks == rank], steps.means(times[ranks != rank])

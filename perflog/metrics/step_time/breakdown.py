@@ -21,7 +21,7 @@ from perflog.metrics.options import Options
 from perflog.metrics.possible import fits
 from perflog.metrics.profiles.kernels import PRINTED_TOTAL, kernels
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
-from perflog.metrics.run_rows import SteadyRun, is_steady, printed_steps
+from perflog.metrics.run_rows import SteadyRun, printed_steps
 from perflog.metrics.run_tables import Tables, computed_list, computed_once
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.step_series import means_without_pauses, step_series
@@ -174,9 +174,8 @@ def _untimed_pauses(tables: Tables, warmup: int | None) -> dict[str, float]:
     paused = {each.run: each.order[each.warmup.cut :][each.pauses] for each in series}
     found: dict[str, float] = {}
     for table in rows_with_wholes(tables.only(paused), warmup) if paused else ():
-        step = table.names.index("step") if "step" in table.names else -1
-        for rest in unattributed_times(table.steady()):
-            known = (rest.phase == step) & (rest.rank < 0) & ~np.isnan(rest.mean)
+        for rest in unattributed_times(table, steps_only=True):
+            known = ~np.isnan(rest.mean)
             for index in np.unique(rest.run_index[known]).tolist():
                 run, chosen = table.runs[index].run, known & (rest.run_index == index)
                 times, usual = rest.mean[chosen], ~np.isin(rest.step[chosen], paused[run])
@@ -293,13 +292,12 @@ def _is_in(name: str, times: _Times) -> bool:
 
 
 def _parts_of_time(table: PhaseTable) -> PhaseTable:
-    """Return the rows of steady, timed steps, without hidden phases, of runs with known parents of phases."""
+    """Return the rows of timed steps, without hidden phases, of runs with known parents of phases."""
     run_index, runs, is_step = table.run_index, table.runs, table.named("step")
-    steady = is_steady(runs, run_index, table.step)
-    in_timed_step = groups_of(run_index, table.step).any_of(is_step & steady)
+    in_timed_step = groups_of(run_index, table.step).any_of(is_step)
     pairs = groups_of(run_index, table.phase)
     hidden = [runs[run_index[i]].semantics.is_hidden(table.names[table.phase[i]], None) for i in pairs.first.tolist()]
-    counts = steady & in_timed_step & ~np.array(hidden, np.bool_)[pairs.inverse]
+    counts = in_timed_step & ~np.array(hidden, np.bool_)[pairs.inverse]
     orphans = np.bincount(run_index[counts & (table.parent < 0)], minlength=len(runs))
     known = orphans <= np.bincount(run_index[counts & is_step], minlength=len(runs))  # the step alone has no parent
     return table.where(counts & known[run_index])
@@ -322,7 +320,9 @@ def _times(rows: PhaseTable, steps: Mapping[int, int]) -> dict[int, dict[tuple[s
     kinds = groups_of(run_index, rows.phase, np.array([words[name] for name in around], np.int64)[cases.inverse])
     positions = run_index[kinds.first]
     world = np.array([run.world or 0 for run in runs])
-    seconds = _per_step(rows, kinds, world[run_index], np.array([steps[i] for i in positions.tolist()]))
+    numbers = np.array([steps.get(i, 0) for i in range(len(runs))])
+    parts = (_per_step(rows.where(chosen), few, world, numbers) for few, chosen in kinds.parts())
+    seconds = np.concatenate(list(parts))
     times: dict[int, dict[tuple[str, str | None], float]] = {}
     for kind in kinds.in_order.tolist():
         i, row, time = int(positions[kind]), int(kinds.first[kind]), float(seconds[kind])
@@ -346,15 +346,16 @@ def _per_step(rows: PhaseTable, kinds: Groups, world: Ints, steps: Ints) -> Floa
     Args:
         rows: The rows.
         kinds: Groups of the rows by run, phase and parent.
-        world: Number of ranks of the run of each row, 0 if it is not known.
-        steps: Number of steps of the run of each kind.
+        world: Number of ranks of each run, 0 if it is not known.
+        steps: Number of steps of each run.
     """
+    steps = steps[rows.run_index[kinds.first]]
     on_rank = ~np.isnan(rows.rank)
     groups = groups_of(kinds.inverse, rows.step)
     kind, values = kinds.inverse[groups.first], groups.sizes
     sharing = groups.numbers_of(np.where(on_rank, rows.rank, 0).astype(np.int64), on_rank)
     known = np.bincount(groups.inverse, ~on_rank, len(values)) == 0
-    is_of_step = (values == 1) | (values == world[groups.first])
+    is_of_step = (values == 1) | (values == world[rows.run_index[groups.first]])
     sharers = np.where(known, sharing, np.where(is_of_step, values, 0))
     most = np.zeros(len(steps), np.int64)
     np.maximum.at(most, kind, sharers)

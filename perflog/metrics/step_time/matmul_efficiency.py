@@ -78,7 +78,7 @@ def work_rates(tables: Tables, options: Options) -> pd.DataFrame:
 
     rows: list[dict[str, object]] = []
     declared = (
-        (run, table.rows_in(run_index).steady())
+        (run, table.rows_in(run_index))
         for table in rows_with_wholes(tables, options.warmup)
         for run_index, run in enumerate(table.runs)
         if run.semantics.rates

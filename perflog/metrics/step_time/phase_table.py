@@ -115,15 +115,14 @@ def with_facts(
     """Return the phase table of the rows of some runs. `run_index`: index of the run of each row."""
     phases, occurrences = columns["phase"], columns["occurrence"]
     rank = ranks_of_rows(runs, run_index, columns["rank"])
-    anonymous = np.isnan(rank)
-    in_run = groups_of(run_index, phases)
-    often = in_run.any_of(~anonymous & (occurrences > 1))
-    torn, ever_torn = anonymous, anonymous
+    anonymous, certain_rank = np.isnan(rank), rank
+    torn: Mask = np.broadcast_to(np.bool_(False), len(rank))
+    ever_torn = torn
     if anonymous.any():
+        in_run = groups_of(run_index, phases)
         torn = groups_of(run_index, columns["step"], phases).any_of(anonymous)
         ever_torn = in_run.any_of(torn)
-    else:
-        torn = ever_torn = np.broadcast_to(np.False_, len(rank))
+        certain_rank = np.where(torn & in_run.any_of(~anonymous & (occurrences > 1)), np.nan, rank)
     known_occurrences = _without(occurrences, torn)
     cases = groups_of(run_index, phases, known_occurrences)
     index = {name: i for i, name in enumerate(names)}
@@ -132,11 +131,10 @@ def with_facts(
         occurrence = int(known_occurrences[row]) or None
         parent = runs[run_index[row]].semantics.known_parent(names[phases[row]], occurrence)
         parents.append(-1 if parent is None else index.setdefault(parent, len(index)))
-    lost = torn & often
     return PhaseTable(
         runs=runs, names=list(index), run_index=run_index, phase=phases, line=columns["line"], part=columns["part"],
         step=columns["step"], occurrence=occurrences, printed_rank=rank,
-        rank=np.where(lost, np.nan, rank) if lost.any() else rank, torn=torn,
+        rank=certain_rank, torn=torn,
         parent=compact(np.array(parents, np.int64))[cases.inverse], node=_without(occurrences, ever_torn),
         time_s=columns["time_s"], min_s=columns["min_s"], remote_share=columns["remote_share"],
     )  # fmt: skip

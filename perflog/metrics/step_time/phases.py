@@ -152,7 +152,7 @@ def phases(tables: Tables, options: Options) -> MetricRows:
 
 
 def rows_with_wholes(tables: Tables, warmup: int | None) -> Iterator[PhaseTable]:
-    """Yield phase tables of some runs each, with the printed times of step, forward and backward.
+    """Yield phase tables of the steady steps of some runs each, with the printed times of step, forward and backward.
 
     Times of declared phases on a step line, such as the time of loading data, count too. A run that times nothing
     inside its step is left out.
@@ -164,7 +164,7 @@ def rows_with_wholes(tables: Tables, warmup: int | None) -> Iterator[PhaseTable]
 
 def have_phases(tables: Tables, options: Options) -> bool:
     """Return whether metric `phases` has rows."""
-    return any(len(table.steady()) for table in rows_with_wholes(tables, options.warmup))
+    return any(len(table) for table in rows_with_wholes(tables, options.warmup))
 
 
 def _with_wholes(tables: Tables, warmup: int | None) -> PhaseTable:
@@ -176,7 +176,7 @@ def _with_wholes(tables: Tables, warmup: int | None) -> PhaseTable:
     parts.append((run_numbers(tables, phases), {**columns, "phase": compact(codes_in(names, words))[columns["phase"]]}))
     numbers = joined([numbers for numbers, _ in parts])
     whole = {name: joined([columns[name] for _, columns in parts]) for name in columns}
-    return phase_table(tables, numbers, list(names), whole, warmup)
+    return phase_table(tables, numbers, list(names), whole, warmup).steady()
 
 
 def _of_first_printings(tables: Tables, phases: Rows) -> Rows:
@@ -284,7 +284,7 @@ def _phases_on_step_lines(tables: Tables) -> Rows | None:
 
 def _trees(table: PhaseTable) -> Iterator[dict[str, Any]]:
     """Rows of each run in the order of its tree: each whole, its phases, its unattributed time."""
-    runs, table = table.runs, table.steady()
+    runs = table.runs
     names = [dict.fromkeys((*WHOLES, *run.semantics.phases)) for run in runs]
     for run_index, phase in table.cases():
         names[run_index].setdefault(table.names[phase])

@@ -46,10 +46,11 @@ def rank_spread(tables: Tables, options: Options) -> dict[str, pd.DataFrame]:
     for table in rows_with_wholes(tables, options.warmup):
         spreads |= {run.run: [] for run in table.runs if run.run in steps}
         chosen = np.array([run.run in steps for run in table.runs], np.bool_)
-        rows = table.steady()
-        rows = rows.where(chosen[rows.run_index] & (rows.parent >= 0))
-        for run_index, *spread in _spreads(rows, np.array([steps.get(run.run, 1) for run in table.runs], np.int64)):
-            spreads[table.runs[run_index].run].append(tuple(spread))
+        numbers = np.array([steps.get(run.run, 1) for run in table.runs], np.int64)
+        counts = chosen[table.run_index] & (table.parent >= 0)
+        for _, in_phases in groups_of(table.run_index, table.phase).parts():
+            for run_index, *spread in _spreads(table.where(counts & in_phases), numbers):
+                spreads[table.runs[run_index].run].append(tuple(spread))
     return {
         run: as_types(
             pd.DataFrame(sorted(found), columns=["phase", "parent", *_FIGURES]), dict.fromkeys(_FIGURES, "float64")
@@ -67,9 +68,8 @@ def untimed_spread(tables: Tables, options: Options) -> dict[str, float]:
     """
     found: dict[str, float] = {}
     for table in rows_with_wholes(tables, options.warmup):
-        step = table.names.index("step") if "step" in table.names else -1
-        for rest in unattributed_times(table.steady()):
-            over_ranks = (rest.phase == step) & (rest.rank < 0) & (rest.values > 1) & (rest.rest_by in _BY_RANK)
+        for rest in unattributed_times(table, steps_only=True):
+            over_ranks = (rest.values > 1) & (rest.rest_by in _BY_RANK)
             runs = groups_of(rest.run_index[over_ranks])
             medians = runs.medians((rest.mean - rest.least)[over_ranks])
             run_indices = rest.run_index[over_ranks][runs.first].tolist()

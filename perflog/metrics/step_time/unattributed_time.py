@@ -7,23 +7,30 @@ or bounds.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from perflog.arrays import Floats, Ints, Mask
 from perflog.metrics.run_rows import worlds_of
 from perflog.metrics.step_time.phase_table import PhaseTable, StepFigures, figures_of_times
 from perflog.statistics.groups import Groups, groups_of
+from perflog.tables.columns import compact
+
+_SUMMED = 1 << 19  # rows that are added up at a time: to group millions takes memory
 
 
 class _Case(Struct, frozen=True):
     """A parent and the phases inside it. `outer`, `inner`: their rows, as indices.
 
-    `moments`: the steps of the runs. `records`: the lines and parts of the runs. `world`: number of ranks of each run.
+    `by_rank`: whether each rank counts apart too. `moments`: the steps of the runs. `records`: the lines and parts of
+    the runs. `world`: number of ranks of each run.
     """
 
     table: PhaseTable
+    by_rank: bool
     moments: Groups
     records: Groups
     world: Floats
@@ -32,20 +39,22 @@ class _Case(Struct, frozen=True):
 
     def only(self, outer: Mask, inner: Mask) -> _Case:
         """Return the case of some of its rows."""
-        return _Case(self.table, self.moments, self.records, self.world, self.outer[outer], self.inner[inner])
+        return replace(self, outer=self.outer[outer], inner=self.inner[inner])
 
     def in_both(self) -> _Case:
         """Return the case of the runs that have the parent and phases inside it."""
-        run_index = self.table.run_index
-        inside = np.isin(run_index[self.outer], run_index[self.inner])
-        return self.only(inside, np.isin(run_index[self.inner], run_index[self.outer]))
+        outer, inner = (self.table.run_index[rows] for rows in (self.outer, self.inner))
+        with_outer, with_inner = (np.bincount(each, minlength=len(self.table.runs)) > 0 for each in (outer, inner))
+        if (with_outer == with_inner).all():
+            return self
+        return self.only(with_inner[outer], with_outer[inner])
 
 
-def unattributed_times(table: PhaseTable) -> Iterator[StepFigures]:
+def unattributed_times(table: PhaseTable, steps_only: bool = False) -> Iterator[StepFigures]:
     """Yield the unattributed time of the parents of runs that have phases inside, by step and, if known, rank.
 
     `phase` is the parent, `occurrence` is not known, `rest_by` is the method. Values of a step that are not certain are
-    NaN.
+    NaN. `steps_only`: only of steps, and over all ranks.
     """
     run_index, runs = table.run_index, table.runs
     moments = groups_of(run_index, table.step)  # steps of different runs are different moments
@@ -56,14 +65,18 @@ def unattributed_times(table: PhaseTable) -> Iterator[StepFigures]:
     is_hidden = np.array(
         [bool((phase := meaning.phase(name)) and phase.hidden) for meaning, name in declared], np.bool_
     )
-    hidden, orphan = is_hidden[cases.inverse], table.parent < 0
+    case_of_row, orphan = compact(cases.inverse), table.parent < 0
+    del cases  # of millions of rows the longer numbers take memory
+    hidden = is_hidden[case_of_row]
     with_parent = table.parent[~orphan]
     for parent in with_parent[np.sort(groups_of(with_parent).first)].tolist():
         name = table.names[parent]
+        if steps_only and name != "step":
+            continue
         inside = np.array([name in meaning.possible_parents(phase) for meaning, phase in declared], np.bool_)
-        clear = ~moments.any_of(inside[cases.inverse] & ~hidden & orphan)
+        clear = ~moments.any_of(inside[case_of_row] & ~hidden & orphan)
         outer, inner = clear & (table.phase == parent), clear & (table.parent == parent) & ~hidden
-        case = _Case(table, moments, records, world, np.flatnonzero(outer), np.flatnonzero(inner))
+        case = _Case(table, not steps_only, moments, records, world, np.flatnonzero(outer), np.flatnonzero(inner))
         for method, compute in _METHODS.items():
             case = case.in_both()
             if not len(case.outer):
@@ -107,6 +120,8 @@ def _figures(case: _Case, rows: Ints, rank: Floats, times: Floats, parent: int, 
     """Statistics over the ranks, and on each rank, of times in the steps of some rows."""
     table, unknown = case.table, np.zeros(len(rows), np.int64)
     keys = table.run_index[rows], np.full(len(rows), parent), unknown, table.step[rows]
+    if not case.by_rank:
+        rank = np.broadcast_to(np.nan, len(rows))
     return figures_of_times(keys, rank, times, over_ranks=unknown, rest_by=method)
 
 
@@ -174,6 +189,9 @@ class _Steps:
 def _sums(index: Ints, values: Floats, size: int) -> Floats:
     """Return the exact sums of the values by index; 0 for an index without values."""
     sums = np.zeros(size)
-    groups = groups_of(index)
-    sums[index[groups.first]] = groups.sums(values)
+    bounds = np.linspace(0, size, 1 + len(index) // _SUMMED + 1).astype(np.int64).tolist()
+    for begin, end in pairwise(bounds):
+        chosen = (index >= begin) & (index < end)
+        some, groups = index[chosen], groups_of(index[chosen])
+        sums[some[groups.first]] = groups.sums(values[chosen])
     return sums
