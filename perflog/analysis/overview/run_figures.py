@@ -80,6 +80,7 @@ _SPEED_UNITS = ("1/s", "TFLOP/s", "GB/s")
 """Base units of rates."""
 _SPEED_WORDS = frozenset("throughput bandwidth tps qps rps fps ips".split())
 """Words in names of rates that are printed without a unit."""
+_SPREADS = frozenset("min max std stddev p50 p90 p95 p99".split())
 _RATE_OF_STEPS = lazy_pattern(
     rf"{SMOOTHED_RATE}(?:s_per_)?(?:it|iter|iteration|step|batch|sample|image|token)s?(?:_per_s)?"
 )
@@ -133,9 +134,11 @@ def run_figures(tables: Tables, options: Options) -> list[RunFigure]:
     nothing else, except the loss. Values without a known better direction come last of all.
     """
     figures = [figure for kind in _KINDS for figure in kind(tables, options) if figure.values]
+    served = {figure.name for figure in _serving(tables, options)} if figures else set[str]()
     if any(figure.name == "step" for figure in figures):  # servers of a job are beside it
-        served = {figure.name for figure in _serving(tables, options)}
         figures.sort(key=lambda figure: figure.name in served)
+    if figures and not any(map(_is_speed, figures)) and {figure.name for figure in figures} <= served:
+        figures += [speed for speed in _values(tables, options) if _is_speed(speed) and not _is_spread(speed)]
     if not figures:
         figures = [figure for kind in _PRINTED_KINDS for figure in kind(tables, options) if figure.values]
         if figures and not any(map(_is_speed, figures)):
@@ -571,6 +574,11 @@ def _is_speed(figure: RunFigure) -> bool:
     is_named = figure.unit == "" and (names_rate(words) or not _SPEED_WORDS.isdisjoint(words))
     is_measured = min(figure.values.values(), default=0) >= 0
     return (figure.unit in _SPEED_UNITS or is_named) and is_measured and not OF_BARS.search(figure.name)
+
+
+def _is_spread(figure: RunFigure) -> bool:
+    """Return whether a value is a statistic that tells how far others lie apart."""
+    return not _SPREADS.isdisjoint(words_of(figure.name))
 
 
 def _names_of_cases(tables: Tables) -> Iterator[str]:

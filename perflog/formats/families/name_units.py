@@ -30,7 +30,9 @@ _TIME_OF = lazy_pattern(
 """Names such as `usec/xfer`, `AIC µs/step` and `s/it`; but `ns/day` is what a simulation does in a day."""
 
 _STATISTIC = lazy_pattern(STATISTIC, re.IGNORECASE)
-_REST = rf"(?P<rest>(?:(?:[_ ./-]per[_ ./-]|/)(?:gpu|device|chip|rank|node|user))?(?:[_ ./-]{STATISTIC})?)"
+_REST = (
+    rf"(?P<rest>(?:(?:[_ ./-]per[_ ./-]|/)(?:gpu|device|chip|rank|node|user))?(?:(?:[_ ./-]|\.[a-z]+_){STATISTIC})?)"
+)
 _AT_END = lazy_pattern(
     rf"(?P<name>.*[a-z0-9)\]].*?)(?:[_ .-](?!s\b)|/(?!s(?:ecs?|econds?)?\b)|[_ ])(?P<unit>{_UNITS}){_REST}",
     re.IGNORECASE,

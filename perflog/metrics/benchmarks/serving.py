@@ -51,7 +51,8 @@ _QUANTITY = lazy_pattern(
 _STATISTIC = lazy_pattern(
     r"(?<![a-z0-9])(?:(?P<mean>mean|avg|average)|(?P<median>median|mdn|p50)|(?P<named>p9[059]|min|max))(?![a-z0-9])"
 )
-_RATES = lazy_pattern(r"(?:.*_)?(?:throughput|tokens_per_s|requests_per_s)(?:_.*)?", re.IGNORECASE)
+_RATES = lazy_pattern(r"(?:.*_)?(?:throughput|(?:token|request|sample)s_per_s)(?:_.*)?")
+_MEAN = lazy_pattern(r"[._](?:mean|avg|average)")
 SERVER_RATES = {
     r"output_(?:token_)?throughput|output_tokens_per_s": "output tokens/s",
     r"generation_tokens_per_s|gen_throughput": "generated tokens/s",
@@ -168,9 +169,8 @@ def _printed(rows: Rows) -> Iterator[tuple[str, _Found]]:
     found: dict[str, _Found] = {}
     for key, unit, value, line in rows.records("key", "unit", "value", "line"):
         quantity, statistic = _quantity(key), _statistic(key)
-        name = key.removesuffix(".avg")
-        if quantity is None and _is_rate(name):
-            quantity, statistic = name, "mean"
+        if quantity is None and (rate := _rate_of(key)):
+            quantity, statistic = rate, "mean"
         if quantity is None or statistic is None or not np.isfinite(value):
             continue
         quantity_values = found.setdefault(quantity, _Found(unit or "", PRINTED, {}, None, (line, line)))
@@ -242,10 +242,12 @@ def _statistic(key: str) -> str | None:
     return (match["named"] or match.lastgroup) if match else None
 
 
-def _is_rate(name: str) -> bool:
-    """Return whether a printed name is a rate that a report holds once, and not one of its statistics."""
+def _rate_of(key: str) -> str:
+    """Return the rate that a report holds once under a printed name, or the mean of; "" for others, and statistics."""
+    mean = _MEAN.search(key)
+    name = key[: mean.start()] + key[mean.end() :] if mean is not None else key
     is_statistic = _statistic(name) is not None or _OTHER_STATISTIC.search(_plain(name)) is not None
-    return _RATES.fullmatch(name) is not None and not is_statistic
+    return name if _RATES.fullmatch(_plain(name)) and not is_statistic else ""
 
 
 def _plain(key: str) -> str:
@@ -257,7 +259,7 @@ def _request_values(rows: Rows) -> Iterator[tuple[str, _Found]]:
     """Latencies of single requests, each a value; and statistics and rates that results hold by name."""
     statistics: list[int] = []
     for key, key_rows in rows.by("key").items():
-        quantity, is_rate = _quantity(key), _is_rate(key)
+        quantity, is_rate = _quantity(key), bool(_rate_of(key))
         if quantity is None and not is_rate:
             continue
         if is_rate or _statistic(key) is not None:
