@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from perflog.formats.families.base import ShapedFamily
 from perflog.formats.families.header_tables import HeaderTable, needs_rows
 from perflog.formats.model import Family, Format, Line
+from perflog.formats.plain_lines import are_few
 from perflog.formats.registry import COMMON
 from perflog.grouping import grouped
 from perflog.ingestion.joined_logs import JoinedLogs, UnlikeLogsError
@@ -453,6 +454,8 @@ def _detected(formats: Iterable[Format], lines: Sequence[FormatLine], batch: Bat
                 proof.append((position >> PART_BITS, line.name, batch.text(position)))
         telling = [lines[k][1] for k in kinds if k in batch.records and proves_format(lines[k][1])]
         whole = any(line.after_prefix or not line.partial for line in telling) or (form.generic and between_bars)
+        if not form.generic and are_few(telling):
+            continue
         if proof and (whole or count >= _LEAST_PARTLY * full):
             gives_rows = any(lines[kind][1].gives_rows for kind in kinds)
             formats_found.append(DetectedFormat(form, count, count / full, tuple(sorted(proof)), gives_rows))

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from perflog.formats.model import Family, Format, Line
+from perflog.formats.plain_lines import is_plain
 from perflog.formats.template import unnamed
 from perflog.ingestion.detect import literal_index, proves_format
 from perflog.lazy_patterns import lazy_pattern
@@ -51,7 +52,7 @@ class LateFormats:
                 continue
             tried.add(text)
             alike[shape] += 1
-            form = next((form for form, x in (*possible, *partial.items()) if _reads(x, text)), None)
+            form = next((form for form, x in (*possible, *partial.items()) if _proves(form, x, text)), None)
             if form is not None:
                 self.formats.remove(form)
                 return form, position
@@ -70,7 +71,11 @@ def _pattern(line: Line) -> str:
     return f"(?s:{unnamed(line.template.pattern)})[ \\t]*$"
 
 
-def _reads(proof: Line | Family, text: bytes) -> bool:
-    if isinstance(proof, Line):
-        return proof.template.has_literals(text) and proof.template.match(text) is not None
-    return any(map(proves_format, proof.lines(text.decode("utf-8", "surrogateescape"))))
+def _proves(form: Format, proof: Line | Family, text: bytes) -> bool:
+    """Return whether a line or a family reads a string, and proves its format by it."""
+    lines: tuple[Line, ...]
+    if not isinstance(proof, Line):
+        lines = tuple(filter(proves_format, proof.lines(text.decode("utf-8", "surrogateescape"))))
+    else:
+        lines = (proof,) if proof.template.has_literals(text) and proof.template.match(text) is not None else ()
+    return any(form.generic or not is_plain(line) for line in lines)

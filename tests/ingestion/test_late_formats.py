@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perflog.formats.model import Family, Line
+from perflog.formats.model import Family, Format, Line
 from perflog.formats.registry import known
 from perflog.ingestion import late_formats
 from perflog.ingestion.late_formats import LateFormats
@@ -29,13 +29,13 @@ def proven(lines: list[str]) -> tuple[str, int] | None:
 
 def test_of_lines_that_differ_in_their_numbers_alone_a_few_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: set[bytes] = set()
-    reads = late_formats._reads
+    proves = late_formats._proves
 
-    def counted(proof: Line | Family, text: bytes) -> bool:
+    def counted(form: Format, proof: Line | Family, text: bytes) -> bool:
         tried.add(text)
-        return reads(proof, text)
+        return proves(form, proof, text)
 
-    monkeypatch.setattr(late_formats, "_reads", counted)
+    monkeypatch.setattr(late_formats, "_proves", counted)
     assert proven(UNKNOWN) is None
     assert len(tried) == 32
     assert proven([*UNKNOWN, NANOGPT]) == ("nanogpt", 301)

@@ -26,7 +26,7 @@ tables.store: runs_footer folder commits object_store batch_files rewriting writ
 statistics: samples groups warmup students_t effects sessions bootstrap rank_tests two_tests standing_out repeats
 statistics: shared_scatter levels shifts growth excursions
 formats: vocabulary expressions flops durations figures bars surroundings template tokens openings torn_shapes
-formats: token_line number_units object_shapes model
+formats: token_line number_units object_shapes model plain_lines
 formats.families: name_units base step_parts missing_values measured_lines title_lines header_facts unnamed_values
 formats.families: cell_cutting cell_forms checkpoint_lines launch_commands step_headings whole_lines work_lines
 formats.families: ended_lines header_columns header_tables json_lines key_value
