@@ -40,7 +40,7 @@ from perflog.analysis.overview.hosts import findings_of_hosts, hosts_apart
 from perflog.analysis.overview.next_commands import diagnosis_of, next_commands
 from perflog.analysis.overview.outliers import extremes, outliers
 from perflog.analysis.overview.parts import Part, parts
-from perflog.analysis.overview.ranks_apart import blocks_apart, ranks_apart, ranks_named, ranks_spread
+from perflog.analysis.overview.ranks_apart import blocks_apart, ranges_apart, ranks_apart, ranks_named, ranks_spread
 from perflog.analysis.overview.reasons import bottleneck, bottlenecks, late_rank_of, time_saved, why_slower
 from perflog.analysis.overview.run_figures import ELAPSED, TOTAL, RunFigure, run_figures
 from perflog.analysis.overview.run_groups import RunGroup, apart, no_repeats, run_groups
@@ -495,6 +495,7 @@ def _reasons(
         *extremes(figures[:1], log),
         *far_worse,
         *slow_ranks,
+        *(ranges_apart(first_tables, first) if is_single and not slow_ranks else ()),
         *bottleneck(first_tables, first, options, is_known=bool(slow_ranks)),
         *(ranks_spread(first_tables, first, figures) if len(groups[0].runs) == 1 else ()),
         *time_saved(first_tables, first, options),

@@ -73,6 +73,34 @@ def blocks_apart(tables: Tables, run: str) -> Iterator[str]:
             yield f"{who} take longer: {name} {own}, the others {rest}."
 
 
+def ranges_apart(tables: Tables, run: str) -> Iterator[str]:
+    """Yield the phases that take longer on the slowest rank than on the fastest, where the log prints these two alone.
+
+    Communication takes longest on the rank that waits longest for others. So it counts only where no work differs.
+    """
+    rows = tables.rows_of("phases", run)
+    rows = rows.where(rows.known("min_s", "time_s") & (rows["min_s"] > 0))
+    if not len(rows):
+        return
+    steps = tables.rows_of("steps", run)["step_time_s"]
+    step = float(np.median(steps[np.isfinite(steps)])) if np.isfinite(steps).any() else 0.0
+    found = []
+    for phase, own in rows.by("phase").items():
+        fast, slow = (float(np.median(own[name])) for name in ("min_s", "time_s"))
+        if slow > _LONGER * fast and slow - fast >= _OF_STEP * step:
+            found.append((bool(WAITS.search(phase)), fast - slow, phase, fast, slow, len(own)))
+    found.sort()
+    alike = [each for each in found if each[0] == found[0][0]]
+    texts = [
+        f"{phase} {show(fast, 's', 3)} on the fastest rank, {show(slow, 's', 3)} on the slowest "
+        f"({slow / fast:.3g} times, medians of {count(number, 'report')})"
+        for _, _, phase, fast, slow, number in alike[:_FIGURES]
+    ]
+    if texts:
+        waits = "some ranks wait for others" if found[0][0] else "ranks are unequal"
+        yield f"{waits[0].upper()}{waits[1:]}: {'; '.join(texts)}. The log does not say which ranks these are."
+
+
 def ranks_named(tables: Tables, run: str) -> Iterator[str]:
     """Yield the slowest rank of the reports that the log prints over all ranks, and the ranks it calls stragglers."""
     rows = [row for row in named_rank_rows(tables.only([run])) if row.worse]
