@@ -100,6 +100,8 @@ def headline_sentences(compared: Comparison, names: Sequence[str]) -> Iterator[s
         change = f"{show_change(row.change)} {name}" + f" ({row.interval_in_words})" * (row.interval_in_words != "-")
         text = f"{names[1]} against {names[0]}: {change}, {row.meaning(compared.rule)}"
         verdict = f": {compared.verdict}" * (compared.verdict != OTHER_SETTING)
+        if compared.verdict == "inconclusive":
+            verdict += "".join(f", as {reason}" for reason in _changing(compared, names))
         yield f"{text}{verdict}; {counts_of_sides(row, names)}"
         if row.advice and (row.scope != "steps" or not row.has_error):
             yield row.advice
@@ -110,6 +112,15 @@ def headline_sentences(compared: Comparison, names: Sequence[str]) -> Iterator[s
             else count(len(compared.sides), "side")
         )
         yield f"{sides}, {count(len(compared.cases), 'configuration')}: {compared.conclusion}"
+
+
+def _changing(compared: Comparison, names: Sequence[str]) -> Iterator[str]:
+    """Yield in words that the speed of sides is not the same during the run, if it is so."""
+    changing = {row.side for row in compared.finding_records if row.code == "drift"}
+    changing |= {row.side for row in compared.speed_records if row.change is not None}
+    shown = [name for side, name in zip(compared.sides, names, strict=True) if side in changing]
+    if shown:
+        yield f"the speed of {' and '.join(shown)} changes during the run"
 
 
 def best_sentences(compared: Comparison) -> Iterator[str]:

@@ -41,8 +41,13 @@ def test_a_side_that_changes_in_its_middle(tmp_path: Path) -> None:
 def test_a_side_that_drifts(tmp_path: Path) -> None:
     base = log(tmp_path / "a.log", (1, 0.5))
     side = log(tmp_path / "b.log", *((step, 0.5 + step / 2400) for step in range(1, 121)))
-    notes = [text for text in answer_sentences(perflog.compare(f"A={base}", f"B={side}")) if "drifts" in text]
+    compared = perflog.compare(f"A={base}", f"B={side}")
+    texts = answer_sentences(compared)
+    notes = [text for text in texts if "drifts" in text]
     assert len(notes) == 1 and notes[0].startswith("B drifts during the run: +4.8 % from the first half to the second")
+    assert "inconclusive, as the speed of B changes during the run" in texts[0]
+    assert "B against A: step time +0.45 % over steps 1 to 12, +9.5 % over steps 109 to 120" in texts
+    assert compared.speed_changes["changed_runs"].tolist() == [0] * 4
 
 
 def test_changes_of_both_sides_at_nearly_one_step(tmp_path: Path) -> None:

@@ -231,20 +231,22 @@ def test_a_block_of_ranks_that_takes_longer(phase: str, times: list[float], text
     assert list(module.blocks_apart(Tables(by_hand("steps", rows)), "r")) == texts
 
 
+TIMES = "on the fastest rank, {} on the slowest ({} times, medians of 10 reports)"
+FORWARD = f"Ranks are unequal: forward 600 ms {TIMES.format('920 ms', 1.53)}"
+GRADS = f"Some ranks wait for others: all_reduce 20 ms {TIMES.format('400 ms', 20)}"
+
+
 @pytest.mark.parametrize(
     ("phases", "text"),
     [
-        ({"forward": (0.6, 0.92), "optimizer": (0.06, 0.061)}, "Ranks are unequal: forward 600 ms on the fastest rank, "
-         "920 ms on the slowest (1.53 times, medians of 10 reports)"),
-        ({"forward": (0.6, 0.61), "grads_all_reduce": (0.02, 0.4)}, "Some ranks wait for others: grads_all_reduce 20 ms"
-         " on the fastest rank, 400 ms on the slowest (20 times, medians of 10 reports)"),
-        ({"forward": (0.6, 0.92), "grads_all_reduce": (0.02, 0.4)}, "Ranks are unequal: forward 600 ms on the fastest "
-         "rank, 920 ms on the slowest (1.53 times, medians of 10 reports)"),
+        ({"forward": (0.6, 0.92), "optimizer": (0.06, 0.061)}, FORWARD),
+        ({"forward": (0.6, 0.61), "all_reduce": (0.02, 0.4)}, GRADS),
+        ({"forward": (0.6, 0.92), "all_reduce": (0.02, 0.4)}, FORWARD),
         ({"forward": (0.6, 0.65)}, None),
         ({"loading": (0.001, 0.011)}, None),  # too short to matter
         ({"forward": (None, 0.92)}, None),
     ],
-)  # fmt: skip
+)
 def test_phases_of_the_fastest_and_the_slowest_rank(phases: dict[str, Any], text: str | None) -> None:
     rows: list[dict[str, Any]] = [
         {"table": "phases", "step": step, "phase": phase, "min_s": least, "time_s": most, "line": step}

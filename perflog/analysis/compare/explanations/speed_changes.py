@@ -1,4 +1,7 @@
-"""Lasting changes of the speed during compared runs: on which side and since which step, and the sides around it."""
+"""Lasting changes of the speed during compared runs: on which side and since which step, and the sides around it.
+
+Where runs drift, with no change at one step, the sides are compared in the first and in the last tenth of the steps.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from msgspec import Struct
 
 from perflog.analysis.compare.sides import Case, Side
 from perflog.metrics.compared import STEP_TIME
+from perflog.metrics.jobs.step_drifts import run_drifts
 from perflog.metrics.jobs.step_levels import SPEEDS, RunLevels, changes_with, run_levels
 from perflog.metrics.registry import column, columns_of
 from perflog.metrics.step_series import StepSeries, step_series
@@ -77,10 +81,15 @@ def _of_case(case: Case, sides: Sequence[Side]) -> Iterator[SpeedSection]:
         for number in range(1, len(of[run].levels))
     ]
     figures = {(each.levels.series.column, each.levels.unit) for each in changes}
+    if not figures:
+        yield from _of_drifts(case, sides)
     if len(figures) != 1:
         return
     ((figure, unit),) = figures
-    series = [_series(side, runs, of, figure) for side, runs, of in zip(sides, case.runs, levels, strict=True)]
+    series = [
+        _series(side, runs, {run: each.series for run, each in of.items()}, figure)
+        for side, runs, of in zip(sides, case.runs, levels, strict=True)
+    ]
     begin = min(int(each.levels.series.steps[each.levels.levels[0].start]) for each in changes)
     end = max(int(each.steps[-1]) for runs in series for each in runs)
     together = list(_near_to_each_other(changes, _NEAR * (end - begin)))
@@ -102,10 +111,41 @@ def _of_case(case: Case, sides: Sequence[Side]) -> Iterator[SpeedSection]:
                 )  # fmt: skip
 
 
-def _series(side: Side, runs: Sequence[str], levels: Mapping[str, RunLevels], figure: str) -> list[StepSeries]:
-    """Return the series of the runs of a side: of those with levels, and of others where the figure is a column."""
+def _of_drifts(case: Case, sides: Sequence[Side]) -> Iterator[SpeedSection]:
+    """Yield each side in the first and in the last tenth of the steps that all runs have, if a run drifts."""
+    drifts = [
+        drift
+        for side, runs in zip(sides, case.runs, strict=True)
+        for run, drift in run_drifts(side.tables).items()
+        if run in runs
+    ]
+    figures = {(each.series.column, each.unit) for each in drifts}
+    if len(figures) != 1:
+        return
+    ((figure, unit),) = figures
+    of_drifts = {each.series.run: each.series for each in drifts}
+    series = [_series(side, runs, of_drifts, figure) for side, runs in zip(sides, case.runs, strict=True)]
+    every = [each for runs in series for each in runs if np.array_equal(each.steps, each.order)]
+    if len(every) < sum(map(len, case.runs)):
+        return
+    begin = max(int(each.steps[each.warmup.cut]) for each in every)
+    end = min(int(each.steps[-1]) for each in every)
+    tenth = (end - begin) // 10
+    name = figure.removesuffix("_s") if figure == STEP_TIME.column else figure
+    for first, last in ((begin, begin + tenth), (end - tenth, end)):
+        values = [_geometric_mean([_median(each, first, last) for each in runs]) for runs in series]
+        for k, (side, value) in enumerate(zip(sides, values, strict=True)):
+            if value is not None:
+                against, number = value / values[0] - 1 if k and values[0] else None, len(case.runs[k])
+                yield SpeedSection(
+                    case.name, side.name, name, unit, first, last, value, against, 0, number, None, None, None
+                )
+
+
+def _series(side: Side, runs: Sequence[str], known: Mapping[str, StepSeries], figure: str) -> list[StepSeries]:
+    """Return the series of the runs of a side: those of runs that change, of others where the figure is a column."""
     others = step_series(side.tables, figure) if figure in SPEEDS else []
-    by_run = {each.run: each for each in others} | {run: each.series for run, each in levels.items()}
+    by_run = {each.run: each for each in others} | dict(known)
     return [by_run[run] for run in runs if run in by_run]
 
 
