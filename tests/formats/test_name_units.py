@@ -15,6 +15,8 @@ from perflog.formats.families.name_units import name_and_unit, unit_of_operation
         ("time us/call", "time per call", "us"),
         ("s/it", "time per it", "s"),
         ("s/w", "s/w", ""),
+        ("tok_s_per_watt", "tok_s_per_watt", ""),
+        ("tok_s_per_gpu", "tok_per_s_per_gpu", "tok/s"),
         ("ms/s", "ms/s", ""),
         ("GB/s/link", "GB/s/link", ""),
         ("TFLOP/s/GPU", "TFLOP/s/GPU", "TFLOP/s"),

@@ -57,7 +57,7 @@ _JOULES_OF = lazy_pattern(rf"(?P<name>(?:.*[_ .-])?){_JOULES}(?P<per> ?/ ?|[_ .-
 
 _PER_ENERGY = lazy_pattern(
     r"(?P<what>(?:.*[_ .-])?(?:tok|toks|tokens?|samples?|imgs?|images?|items?|queries|steps?|requests?)"
-    r"(?: ?/ ?s|[_ .-]per[_ .-]s(?:ec(?:ond)?)?)?)(?: ?/ ?|[_ .-]per[_ .-])(?P<unit>j|joules?|k?wh|w|watts?)",
+    r"(?: ?/ ?s|[_ .-](?:per[_ .-])?s(?:ec(?:ond)?)?)?)(?: ?/ ?|[_ .-]per[_ .-])(?P<unit>j|joules?|k?wh|w|watts?)",
     re.IGNORECASE,
 )
 """What a joule or a watt brings: `tok/J`. Its unit has no base unit here."""
@@ -134,12 +134,12 @@ def name_and_unit(name: str) -> tuple[str, str]:
         return _rate(base, rate)
     if rate is not None and rate["what"].lower() in _IN_DOUBT:
         return base, ""
-    per = _PER_TIME.fullmatch(_TIME_OF.sub(r"\g<head>\g<unit> per \g<what>", base))
-    if per is not None:
-        return f"{per['head']}time{per['tail']}", unit_of(per["unit"])[0]
     brings = _PER_ENERGY.fullmatch(base)
     if brings is not None:
         return f"{brings['what']}_per_{brings['unit']}", ""
+    per = _PER_TIME.fullmatch(_TIME_OF.sub(r"\g<head>\g<unit> per \g<what>", base))
+    if per is not None:
+        return f"{per['head']}time{per['tail']}", unit_of(per["unit"])[0]
     match = _ENERGY_AT_END.fullmatch(base) or _AT_END.fullmatch(base) or _CAMEL_CASE.fullmatch(base)
     if match is not None and not match["name"].lower().endswith("per"):
         return match["name"] + match["rest"], unit_of(match["unit"])[0]

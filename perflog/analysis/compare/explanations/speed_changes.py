@@ -123,8 +123,8 @@ def _of_drifts(case: Case, sides: Sequence[Side]) -> Iterator[SpeedSection]:
     if len(figures) != 1:
         return
     ((figure, unit),) = figures
-    of_drifts = {each.series.run: each.series for each in drifts}
-    series = [_series(side, runs, of_drifts, figure) for side, runs in zip(sides, case.runs, strict=True)]
+    drifting = {each.series.run: each.series for each in drifts}
+    series = [_series(side, runs, drifting, figure) for side, runs in zip(sides, case.runs, strict=True)]
     every = [each for runs in series for each in runs if np.array_equal(each.steps, each.order)]
     if len(every) < sum(map(len, case.runs)):
         return
@@ -143,7 +143,7 @@ def _of_drifts(case: Case, sides: Sequence[Side]) -> Iterator[SpeedSection]:
 
 
 def _series(side: Side, runs: Sequence[str], known: Mapping[str, StepSeries], figure: str) -> list[StepSeries]:
-    """Return the series of the runs of a side: those of runs that change, of others where the figure is a column."""
+    """Return the series of the runs of a side; of runs that do not change only where the figure is a column."""
     others = step_series(side.tables, figure) if figure in SPEEDS else []
     by_run = {each.run: each for each in others} | dict(known)
     return [by_run[run] for run in runs if run in by_run]
