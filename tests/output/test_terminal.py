@@ -390,3 +390,40 @@ def test_kernels_of_a_trace_on_eighty_columns(monkeypatch: pytest.MonkeyPatch) -
     assert any(names[0] in row for row in metric_sheet(metric, table, "csv").rows)
     monkeypatch.setattr(terminal, "width", lambda: None)
     assert any(names[0] in row for row in metric_sheet(metric, table, "text").rows)
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "start", "cut"),
+    [
+        ("abcdef", 6, "abcdef", "abcdef"), ("abcdefg", 6, "abcdef", "abc…fg"), ("abcdefg", 5, "abcde", "ab…fg"),
+        ("abc", 1, "a", "…"), ("abc", 0, "", ""), ("abc", -1, "", ""), ("中訓中訓", 8, "中訓中訓", "中訓中訓"),
+        ("中訓中訓", 7, "中訓中", "中…中訓"), ("e\u0301e\u0301e", 2, "e\u0301e\u0301", "e\u0301…"),
+    ],
+)  # fmt: skip
+def test_texts_in_so_many_columns(text: str, columns: int, start: str, cut: str) -> None:
+    """A wide character takes two, one that combines with the letter before it none."""
+    assert (terminal.start_of(text, columns), terminal.cut(text, columns)) == (start, cut)
+    assert terminal.columns_of(text) == sum({"中": 2, "訓": 2, "\u0301": 0}.get(letter, 1) for letter in text)
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "left", "right"),
+    [("ab", 4, "ab  ", "  ab"), ("ab", 2, "ab", "ab"), ("abcd", 3, "a…d", "a…d"), ("中", 3, "中 ", " 中")],
+)
+def test_padded_texts(text: str, columns: int, left: str, right: str) -> None:
+    assert (terminal.padded(text, columns), terminal.padded(text, columns, right=True)) == (left, right)
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "indent", "lines"),
+    [
+        ("one two three", None, "", ["one two three"]), ("one two three", 13, "", ["one two three"]),
+        ("one two three", 12, "", ["one two", "three"]), ("one two three", 7, "  ", ["one two", "  three"]),
+        ("one two three", 6, "  ", ["one", "  two", "  thre", "  e"]), ("abcdefgh", 3, "", ["abc", "def", "gh"]),
+        ("  one two", 6, "", ["  one", "two"]), ("ab  cd", 5, "", ["ab", "cd"]), ("abc", 1, "  ", ["abc"]),
+        ("中訓 中", 3, "", ["中", "訓", "中"]),
+    ],
+)  # fmt: skip
+def test_texts_are_broken_between_words(text: str, columns: int | None, indent: str, lines: list[str]) -> None:
+    """A word that is longer than a line goes on in the next one."""
+    assert list(terminal.wrapped(text, columns, indent)) == lines
