@@ -234,6 +234,19 @@ def test_a_result_is_computed_once_for_each_value() -> None:
     assert module.cached(first, "key", lambda: 7) == 6 and module.cached({}, "key", lambda: 8) == 8
 
 
+def test_a_result_of_all_runs_is_computed_once_for_all_and_some() -> None:
+    calls = list[Tables]()
+
+    @module.computed_of_all
+    def runs(tables: Tables) -> list[str]:
+        calls.append(tables)
+        return list(tables.run_order())
+
+    tables = of_runs(a=1, b=1)
+    assert runs(tables.only(["b"])) == runs(tables) == list(tables.run_order())
+    assert calls == [tables]
+
+
 def test_a_run_that_several_tables_hold_counts_once() -> None:
     one, other = of_runs(a=2, b=3), of_runs(b=1, c=1)
     both = module.merge_tables((one, other))

@@ -17,6 +17,7 @@ from perflog.tables.columns import (
     joined,
     rows_from_arrow,
     rows_from_frame,
+    taken,
 )
 from perflog.tables.schema import arrow_schema
 
@@ -159,12 +160,23 @@ class Some(RowColumns, frozen=True):
     rows: Rows
     numbers: np.ndarray
     name: str
+    by_name: dict[str, np.ndarray]
 
 
 def test_columns_with_a_value_for_each_row_are_chosen_together() -> None:
-    some = Some(arrow_rows(), np.arange(5), "all").where(np.array([False, True, False, False, True]))
+    some = Some(arrow_rows(), np.arange(5), "all", {"a": np.arange(5)}).where(
+        np.array([False, True, False, False, True])
+    )
     assert (some.rows["line"].tolist(), some.numbers.tolist(), some.name) == ([2, 5], [1, 4], "all")
+    assert some.by_name["a"].tolist() == [1, 4] and some.where(slice(1, 2)).by_name["a"].tolist() == [4]
     assert some.where(np.ones(2, np.bool_)) is some
+
+
+@pytest.mark.parametrize("chosen", [np.array([True, False, True]), np.array([2, 0]), slice(1, 3)])
+def test_a_column_with_one_value_takes_no_memory_where_rows_are_chosen(chosen: np.ndarray | slice) -> None:
+    same, other = taken(np.broadcast_to(7, 3), chosen), taken(np.arange(3), chosen)
+    assert same.tolist() == [7, 7] and same.strides == (0,) and other.strides == (8,)
+    assert other.tolist() == np.arange(3)[chosen].tolist()
 
 
 def test_a_null_is_none_of_some_words() -> None:
