@@ -44,10 +44,14 @@ def lower_median(values: AnyNumbers) -> AnyNumbers:
 def medians(values: Floats, axis: int) -> Floats:
     """Return the medians along an axis of a matrix, without NaN; NaN where all are NaN.
 
-    np.nanmedian takes ten times as long as np.median for a small matrix, so it runs only if there is a NaN.
+    Equal to np.nanmedian, which takes ten times as long.
     """
-    found: Floats = np.nanmedian(values, axis) if np.isnan(values).any() else np.median(values, axis)
-    return found
+    if not np.isnan(values).any():
+        return np.asarray(np.median(values, axis), np.float64)
+    ordered = np.sort(values, axis)  # NaN is sorted to the end
+    known = np.count_nonzero(~np.isnan(values), axis, keepdims=True)
+    low, high = (np.take_along_axis(ordered, index, axis) for index in (np.maximum(known - 1, 0) // 2, known // 2))
+    return np.asarray(((low + high) / 2).squeeze(axis))
 
 
 def mad(values: Floats) -> float:

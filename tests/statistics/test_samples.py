@@ -89,6 +89,12 @@ def test_medians_along_an_axis_are_without_nan() -> None:
     assert medians(values, 1).tolist() == [2, 3]
     assert medians(values, 0).tolist() == [2, 2, 6]
     assert medians(values[:1], 1).tolist() == [2]
+    rng = np.random.default_rng(3)
+    many = np.where(rng.random((7, 8)) < 0.3, np.nan, rng.standard_normal((7, 8)))
+    for axis in (0, 1):
+        np.testing.assert_array_equal(medians(many, axis), np.nanmedian(many, axis))
+    many[2] = np.nan
+    assert np.isnan(medians(many, 1)).tolist() == [row == 2 for row in range(7)]
 
 
 @given(st.lists(st.floats(allow_nan=True, allow_infinity=False, width=32), min_size=1, max_size=30))
