@@ -12,9 +12,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from support.metric_tables import replace_table
+from support.metrics_logs import by_hand
 
 from perflog.analysis.overview.facts import device_facts as module
-from perflog.metrics import Options
+from perflog.metrics import Options, Tables
 from perflog.metrics.causes.cause import REPLAY
 from perflog.metrics.profiles.kernel_names import short_kernel
 from perflog.metrics.traces.over_time.memory_holders import NOT_TRACED
@@ -271,7 +272,19 @@ def test_what_graphs_would_save(
     row = CAUSES | {"host_s": host / 2, "launch_s": host / 2, "data_s": 5.0, "call_s": 6.1234e-6, "work_s": 2e-6}
     table("launches", row, row | {"part": "step", "call_s": 1.0}, **row)
     text = "CUDA graphs would save at most 20 % of the time: the median launch takes 6.12 us, its work 2 us."
-    assert said(module.launching) == [text] * is_shown
+    for runtime in ("CUDA", "HIP", ""):  # without one, nothing is known of graphs
+        monkeypatch.setattr(module, "_runtime", lambda _, runtime=runtime: runtime)
+        assert said(module.launching) == [text.replace("CUDA", runtime)] * (is_shown and bool(runtime))
+
+
+@pytest.mark.parametrize(
+    ("call", "runtime"),
+    [("cudaLaunchKernel", "CUDA"), ("cuLaunchKernelEx", "CUDA"), ("hipExtModuleLaunchKernel", "HIP"),
+     ("urEnqueueKernelLaunch", ""), ("aclrtLaunchKernel", "")],
+)  # fmt: skip
+def test_the_runtime_that_has_graphs(call: str, runtime: str) -> None:
+    events = [{"kind": "runtime", "name": call, "start_ns": 0, "duration_ns": 5, "part": 0}]
+    assert module._runtime(Tables(by_hand("events", events))) == runtime
 
 
 # --- the largest work and ranges ----------------------------------------------------------------------------------

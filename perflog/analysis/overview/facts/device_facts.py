@@ -12,6 +12,7 @@ import numpy as np
 
 from perflog.analysis.overview.facts.host_operators import host_time_of_steps
 from perflog.analysis.overview.parts import percent
+from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import (
     Options,
     Tables,
@@ -46,6 +47,7 @@ from perflog.metrics.traces.replays.scenario_changes import OF_JOB
 from perflog.metrics.traces.replays.scenario_gains import scenario_gains
 from perflog.metrics.traces.start_up import CAPTURE, COMPILATION
 from perflog.metrics.traces.work_tree import OUTSIDE, PATH_MARK, UNKNOWN
+from perflog.tables.arrow import Where, one_of
 from perflog.tables.nulls import none_if_null, row_dicts
 from perflog.units import count, show
 
@@ -65,6 +67,10 @@ _GROUPS_OF = {
     "rank": (),  # the paths of the others wait for it in collectives, which says nothing of why
 }
 """By subject of what binds: the groups of pieces on the critical path that go with it."""
+
+_RUNTIME = lazy_pattern(r"hip[A-Z]|cuda[A-Z]|cu[A-Z]")
+"""Names of calls of a runtime with graphs of launches."""
+
 _TELLING = 0.03  # of the whole: smaller parts are no reason
 _LONGER = 0.01  # of the time of a device
 _UNEVEN = 0.1  # of the mean computation: less is no difference between ranks
@@ -276,20 +282,29 @@ def critical(tables: Tables, run: str, options: Options) -> Iterator[str]:
 
 
 def launching(tables: Tables, run: str, options: Options) -> Iterator[str]:
-    """What CUDA graphs would win where the device idles for launches that come late one after another."""
+    """What graphs of launches would win where the device idles for launches that come late one after another."""
     graphs = next((each for each in causes_by_run(tables, options).get(run, ()) if each.subject == "graphs"), None)
     bound = bound_by(tables, run, options)
     if graphs is None or not graphs.gain > _TELLING or (bound is not None and bound.subject in (CAPTURE, COMPILATION)):
         return
-    shares = _idle_shares(tables, run, options)
-    if shares["host"] + shares["launch"] > _TELLING:
+    shares, runtime = _idle_shares(tables, run, options), _runtime(tables)
+    if runtime and shares["host"] + shares["launch"] > _TELLING:
         rows = launches.table_of(run, tables, options)
         rows = rows[rows["part"] == "trace"]
         call, work = (show(float(rows[column].median()), "s", 3) for column in ("call_s", "work_s"))
         yield (
-            f"CUDA graphs would save at most {percent(graphs.gain)} of the time: the median launch takes {call}, its "
-            f"work {work}."
+            f"{runtime} graphs would save at most {percent(graphs.gain)} of the time: the median launch takes {call}, "
+            f"its work {work}."
         )
+
+
+def _runtime(tables: Tables) -> str:
+    """Return the runtime whose calls launch the work, if it has graphs: `CUDA` or `HIP`; "" if no other is known."""
+    where: Where = {"kind": one_of("runtime"), "name": lambda name: name and _RUNTIME.match(name)}
+    for _, events in tables.arrow_by_file("events", where, "name"):
+        for name in events.column("name").unique().to_pylist():
+            return "HIP" if name.startswith("hip") else "CUDA"
+    return ""
 
 
 def largest_work(tables: Tables, run: str, options: Options) -> Iterator[str]:
