@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -405,3 +406,17 @@ def test_a_line_of_one_step_among_lines_of_many_is_told_by_what_the_others_cover
     two_apart = changed(pipeline(), "step", lambda _, v: v["batch"] % 2 == 1 or v["batch"] == 4)
     finding = only_finding("pipeline_layers", two_apart, "steps-merged")
     assert finding.message.startswith("3 lines of 7: ") and finding.message.endswith(" covers 1 step, most lines 2")
+
+
+def test_the_evidence_of_a_finding_is_what_json_holds() -> None:
+    """The first lines of each run, each once, and their number; no nan."""
+    numbers = {"x": np.float64("nan"), "y": [math.inf, np.int64(3)], "z": {4: 2.5}}
+    found = Finding("a", "m", {"a": np.array([9, 3, 3, *range(10, 60)]), "b": [7]}, numbers, "note", "code")
+    assert found.evidence == {
+        "lines": {"a": [3, 9, *range(10, 8 + 10)], "b": [7]}, "count": 53, "x": None, "y": [None, 3], "z": {"4": 2.5},
+    }  # fmt: skip
+    assert (found.first_line, repr(found)) == (3, "<Finding note code, run a, line 3: m>")
+    assert (
+        found == Finding("a", "m", {"a": [1]}, {}, "note", "code") != Finding("a", "m", {"a": [1]}, {}, "note", "other")
+    )
+    assert "nan" not in json.dumps(found.evidence, allow_nan=False)

@@ -70,6 +70,17 @@ def test_pauses_that_grow(seconds: list[float], each: str, growing: list[str]) -
     assert list(module._growing_pauses(with_pauses(EVALUATION, *seconds))) == texts
 
 
+def test_pauses_in_the_goodput() -> None:
+    """The longest stall, and each of checkpoints that take about as long."""
+    assert module._goodput(with_pauses(STALL, 10.0, 5.0)) == (
+        "Goodput 57.1 %: training 20 s of 35 s; stall 15 s (the longest 10 s after step 10)."
+    )
+    assert module._goodput(with_pauses(CHECKPOINT, 30.0, 30.0)) == (
+        "Goodput 25 %: training 20 s of 80 s; checkpoint 60 s (2 x 30 s)."
+    )
+    assert module._each(with_pauses("down", 30.0, 30.0), "down") == ""
+
+
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [([], ""), ([10.0], " (after step 10)"), ([10.0, 5.0], " (the longest 10 s after step 10)")],
