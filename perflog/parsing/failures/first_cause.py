@@ -96,6 +96,7 @@ def judge(rows: Sequence[FailureRow], ranks_seen: Collection[int] = (), world_si
         lambda: _of_causes(rows),
         lambda: _of_signals(rows),
         lambda: _of_exits(rows),
+        lambda: _before_timeouts(rows),
         lambda: _of_either(rows, ranks_seen, world_size),
         lambda: _of_echoes(rows, ranks_seen, world_size),
         lambda: _of_reports(rows),
@@ -324,6 +325,20 @@ def _of_exits(rows: Sequence[FailureRow]) -> Judgement | None:
         return None
     why = "it exited by itself; the others report that a process went away, and were aborted"
     return Judgement("task_exit", own, [own[0].rank or 0], LIKELY, why)
+
+
+def _before_timeouts(rows: Sequence[FailureRow]) -> Judgement | None:
+    """Torchrun saw one process exit by itself, and collectives of other ranks timed out only after that."""
+    waits = [row for row in rows if row.kind == "collective_timeout"]
+    first = [row for row in rows if row.kind == "first_failed"]
+    if not waits or len(first) != 1 or first[0].rank is None or (first[0].exit_code or 0) <= 0:
+        return None
+    exited, others = first[0], [row for row in rows if row is not first[0]]
+    is_silent = all(row.rank != exited.rank for row in others) and exited.exit_code not in (*_BY_OTHERS, *_SIGNALS)
+    if not is_silent or any(row.line < exited.line or _log(row) != _log(exited) for row in waits):
+        return None
+    why = "it exited by itself before collectives of the others timed out"
+    return Judgement("first_failed", first, [exited.rank or 0], LIKELY, why)
 
 
 def _why_task_failed(rows: Sequence[FailureRow]) -> str:

@@ -478,6 +478,18 @@ def test_a_rank_that_waits_in_another_operation() -> None:
     assert waiting(reduced, reduced, reduced, (7, "BROADCAST"), (7, "BARRIER"))[1] == []
 
 
+def test_who_exits_by_itself_before_the_time_outs_of_others_is_the_first() -> None:
+    exited = row("first_failed", 4, exit_code=1)
+    assert judged(exited, timeout(0), timeout(1)) == ("first_failed", [4], "likely")
+    for others in (
+        [timeout(0), row("first_failed", 4, exit_code=1)],  # after a time-out
+        [row("first_failed", 0, exit_code=1), timeout(0), timeout(1)],  # a time-out of its own
+        [row("first_failed", 4, exit_code=-6), timeout(0), timeout(1)],  # a watchdog aborted it
+        [row("remote_exit", 4), row("first_failed", 4, exit_code=1), timeout(0)],  # another process had gone before
+    ):
+        assert judged(*others)[1] != [4], others
+
+
 def test_a_barrier_on_tensors_lacks_the_ranks_that_lack_every_tensor() -> None:
     lists = ("1, 3", "2, 3")
     rows = [timeout(0, message=f"op_{k} [missing ranks: {peer}]", peer=peer) for k, peer in enumerate(lists)]
