@@ -100,4 +100,4 @@ class NumberLine(SegmentedLine):
         if following == "[" and self.text(k).isdecimal() and self.kind(end + 1) == NUMBER:
             return self.text(k - 2).lower() not in COUNTERS  # `Train: 0 [640/60000 (1%)]`
         is_factor = following.partition("-")[0] in FACTORS or (following == "*" and self.is_glued(end))
-        return is_factor or following in ("=", "^", "x", "~", "..", "->")
+        return is_factor or following in ("=", "^", "x", "~")

@@ -36,7 +36,7 @@ class SegmentedLine(TokenLine):
         return (
             self.begins_segment(k)
             or text in _SEPARATORS
-            or text in (".", "-", "/", "->", "+", "±")
+            or text in (".", "-", "/", "+", "±")
             or self.kind(k) in (OPAQUE, LIST)
         )
 
