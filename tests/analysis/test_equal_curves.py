@@ -56,6 +56,7 @@ OTHER = [loss + 0.002 for loss in LOSSES]
         (recording("job/a.wandb", "wandb"), recording("job/files/summary.json", "jsonl", LOSSES[1:2], first=2)),
         (recording("train.log", "megatron", ROUNDED), recording("tb/events", "tensorboard", SINGLE)),
         (recording("job/a.log", "x", ROUNDED[:12]), recording("job/b.csv", "y", SINGLE[:12], every=50)),
+        (recording("job/a.log", "x", ROUNDED[:24]), recording("job/b.csv", "y", SINGLE[:12], every=50)),
         (recording("job/checkpoint-15/s.json", "jsonl", ROUNDED[:15]), recording("job/checkpoint-30/s.json", "jsonl")),
         (recording("job/out.log", "llmc", time=1.5), recording("job/wandb/output.log", "llmc", time=1.5)),  # a copy
     ],
@@ -76,6 +77,7 @@ def test_recordings_of_one_run(recordings: tuple[Any, Any]) -> None:
         (recording("a.log", "x", [0.69315]), recording("b.log", "y", [0.69315], first=0)),  # ln 2
         (recording("a.log", "x", [2.5, 2.4]), recording("b.log", "y", [2.5, 2.4])),  # few digits
         (recording("a.log", "x", [2.5] * 30), recording("b.log", "y", [2.5] * 30)),
+        (recording("job/a.log", "x", ROUNDED[:25]), recording("job/b.csv", "y", SINGLE[:12], every=50)),  # a half
         (LOG, recording("job/tb/events", "tensorboard", SINGLE[:20] + OTHER[20:], every=50)),  # from a checkpoint
         (LOG, recording("job/evals", "csv", ROUNDED[::3], first=900)),  # a tenth of the losses somewhere in it
     ],

@@ -40,6 +40,9 @@ def test_what_lies_in_alike_nodes_is_alike_too() -> None:
     (x,) = merged([one, two, three]).inside.values()
     assert {each.name: each.own["r"].tolist() for each in x.inside.values()} == {"z": [21.0], "w": [8.0]}
     assert x.own["r"].tolist() == [2.0] and x.calls == {"r": 3.0}
+    twice = node("a", node("x", node("p", own=1.0)), node("y", node("q", own=2.0)))
+    both = merged([twice, twice]).inside.values()
+    assert [next(iter(each.inside.values())).own["r"].tolist() for each in both] == [[2.0], [4.0]]
 
 
 def host(name: str, start: int, end: int, kind: str = "cpu", **more: Any) -> Event:

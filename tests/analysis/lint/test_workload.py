@@ -72,6 +72,7 @@ def test_work_that_the_ranks_do_not_execute(amounts: list[tuple[int, int, float]
     found = linted("nominal-work", loads(*amounts), format="moe_layer", config=NOMINAL)
     assert [each.severity for each in found] == ([] if severity is None else [severity])
     assert linted("nominal-work", loads(*amounts)) == []  # nothing says what is nominal
+    assert linted("nominal-work", loads(*amounts), format="moe_layer", config='{"top_k": 1}') == []
 
 
 def test_each_run_has_its_own_nominal_work() -> None:
