@@ -25,7 +25,7 @@ SETTINGS_FROM = "settings_from"
 """Name of the setting that names these files."""
 
 _NAME = lazy_pattern(
-    r"(?i)(?!(?:generation|tokenizer|tokeniser|preprocessor|processor|feature_extractor|logging|deploy\w*)_)"
+    r"(?i)(?!best[-_]|(?:generation|tokenizer|tokeniser|preprocessor|processor|feature_extractor|logging|deploy\w*)_)"
     r"(?:[\w-]*[-_.])?(?:config|cfg|args|arguments|hparams|hyperparams|hyperparameters|params|settings)"
     r"(?:[-_.]\w+)?\.(?:json|ya?ml|toml)"
 )
@@ -44,11 +44,11 @@ _TAG = lazy_pattern(r"[!&][^ ]* *")
 
 
 def is_setting_file(path: str) -> bool:
-    """Return whether a file has the name of a file of settings.
+    """Return whether a file has the name of a file of settings. The best ones are the result of a search.
 
     Example:
-        >>> [is_setting_file(f"run/{name}") for name in ("ds_config.json", "args.yaml", "tokenizer_config.json")]
-        [True, True, False]
+        >>> [is_setting_file(name) for name in ("ds_config.json", "tokenizer_config.json", "best_params.json")]
+        [True, False, False]
     """
     return _NAME.fullmatch(os.path.basename(path)) is not None
 

@@ -24,13 +24,14 @@ from perflog.analysis.compare.sides import SEPARATOR
 from perflog.analysis.compare.verdicts import OTHER_SETTING
 from perflog.analysis.lint.losses import DIVERGED
 from perflog.analysis.run_names import letters
+from perflog.grouping import grouped
 from perflog.metrics.profiles.kernel_names import short_kernel
 from perflog.output.presenters.compare import case_name
 from perflog.output.presenters.compare_notes import counts_of_sides, figure_name, notes_on_verdict, signed_time
 from perflog.output.screens import HEIGHT, WIDTH, columns, command_lines, fit, folded, folded_list, sentence_lines
 from perflog.output.sheets import cell
 from perflog.output.terminal import columns_of, cut, padded, visible
-from perflog.units import count, show, show_change
+from perflog.units import count, numbered, show, show_change
 
 _FIGURES, _DOUBTS, _SIDES, _BEST = 5, 4, 10, 3
 _NAMED = 4  # sides that are named one by one
@@ -356,12 +357,22 @@ def _causes(compared: Comparison) -> Iterator[str]:
         cost = f" (costs {show(now.side_gain_s, 's', 3)})" if now.cause.subject == "rank" and now.side_gain_s else ""
         texts.append(f"the bottleneck is {now.cause.words}{cost}, and was {before.cause.words}")
     named = {each.cause.rank for each in (before, now) if each and each.cause.subject == "rank"}
-    slow = (change for change in slow_ranks(compared.causes) if change.cause.rank not in named)
-    texts += [f"{change.cause.words} on {change.only_on} alone" for change in islice(slow, 1)]
+    slow = [change for change in slow_ranks(compared.causes) if change.cause.rank not in named]
+    texts += islice(_slow_together(slow), 1)
     changed = islice(grown(compared.causes, compared.rule.threshold), _CAUSES)
     texts += [f"{signed_time(difference)} {change.cause.words}" for change, difference in changed]
     if texts:
         yield from folded_list("Causes: ", [*map(cell, texts)], 2, "; ")
+
+
+def _slow_together(slow: Sequence[CauseChange]) -> Iterator[str]:
+    """Yield the ranks that are slow in one metric on one side alone: one, or several together."""
+    alike = grouped(((change.cause.name, change.only_on), change.cause) for change in slow)
+    for (name, side), causes in alike.items():
+        ranks = {cause.rank for cause in causes if cause.rank is not None}
+        one = len(causes) == 1 or len(ranks) < len(causes)
+        words = causes[0].words if one else f"slow {numbered('rank', ranks)}{f': {name}' if name else ''}"
+        yield f"{words} on {side} alone"
 
 
 def _operators(compared: Comparison, room: int) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +16,7 @@ from perflog.analysis.compare.explanations import cause_changes as module
 from perflog.analysis.compare.explanations.cause_changes import CauseChange, CauseKey, _OnSide
 from perflog.analysis.compare.sides import Case
 from perflog.metrics import causes
-from perflog.output.presenters.compare_screen import screen
+from perflog.output.presenters.compare_screen import _slow_together, screen
 
 MS = 1_000_000
 
@@ -85,6 +86,18 @@ def test_a_rank_that_is_slow_on_one_side_comes_first(tmp_path: Path) -> None:
         bottlenecks = ["rank 2 (costs 100 ms)", "phase compute"] if side == b else ["phase compute", "rank 2"]
         assert "Causes: the bottleneck is {}, and was {}; ".format(*bottlenecks) in text
         assert "slow rank" not in text  # it is said
+
+
+@pytest.mark.parametrize(
+    ("slow", "text"),
+    [([13], "slow rank compute (rank 13) on B alone"), (range(8, 16), "slow ranks 8-15: compute on B alone")],
+)
+def test_ranks_of_a_node_that_are_slow_on_one_side(slow: Sequence[int], text: str) -> None:
+    changes = [
+        CauseChange("", "B", CauseKey("job", "slow rank", "compute", rank=rank), *[None] * 6, False, False, "B")
+        for rank in slow
+    ]
+    assert list(_slow_together(changes)) == [text]
 
 
 @pytest.mark.parametrize(
