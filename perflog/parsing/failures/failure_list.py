@@ -22,7 +22,7 @@ class FailureList:
         self.newest: Failure | None = None
         self._latest: dict[str, Failure] = {}  # by stream
         self._counts: Counter[str] = Counter()  # of the failures that are kept, by kind
-        self._notices: dict[tuple[str, str, str, str], Failure] = {}  # by stream, kind, message and its rank
+        self._notices: dict[tuple[str, str, str, str], Failure] = {}  # by stream, kind, message and rank
 
     def begin_run(self) -> None:
         """Count what is repeated from here on for itself."""
@@ -56,8 +56,9 @@ class FailureList:
         return True
 
     def _add_notice(self, notice: Failure) -> bool:
-        """Add a notice, once for each process and message, and for each rank that the message names."""
-        key = notice.stream, notice.kind.name, _masked(notice.message), notice.values.get("rank") or ""
+        """Add a notice, once for each process and message, and for each rank that the line names."""
+        rank = notice.values.get("rank") or str(notice.origin.rank)
+        key = notice.stream, notice.kind.name, _masked(notice.message), rank
         known = self._notices.get(key)
         if known is not None:
             known.count += 1

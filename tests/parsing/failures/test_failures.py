@@ -1103,6 +1103,12 @@ def test_what_came_first(tmp_path: Path, name: str) -> None:
     assert [each.rank for each in found.culprits if each.rank is not None] == ranks
 
 
+def test_the_notices_of_ranks_that_a_prefix_names_are_apart(tmp_path: Path) -> None:
+    line = "[2025-01-06 02:58:44 TP{}] Decode out of memory happened. #retracted_reqs: 1, #new_token_ratio: 0.1\n"
+    log = read(tmp_path, "".join(map(line.format, (0, 5, 7, 0))))
+    assert log.table("failures")[["rank", "count"]].values.tolist() == [[0, 2], [5, 1], [7, 1]]
+
+
 def test_a_request_that_a_server_refuses_is_no_failure(tmp_path: Path) -> None:
     lines = [
         "ERROR 08-18 19:58:43 [serving_chat.py:203] Error in preprocessing prompt inputs",
