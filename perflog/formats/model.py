@@ -376,6 +376,3 @@ class Format(Struct, frozen=True, eq=False):
     def named_by(self, file: str) -> Mapping[str, Value]:
         """Return what the name of a log's file says of its lines, by field; {} if no template of the format fits."""
         return next((fields for name in self.file_names if (fields := name.match(file)) is not None), {})
-
-    def line(self, name: str) -> Line:
-        return next(x for x in self.lines if x.name == name)

@@ -317,9 +317,17 @@ def _refuse_unread(result: IngestResult) -> None:
         help = "nothing of this log was stored; without --strict it is kept"
         raise InputError(result.warnings[0], result.log, help)
     if result.unread is not None:
-        raise _unread_error(result, *result.unread)
+        line, text = result.unread
+        count = result.lines["unread"]
+        lines = "1 line is" if count == 1 else f"{count} lines are"
+        help = f"nothing of this log was stored; `perflog formats suggest {result.log}` describes such lines"
+        raise InputError(f"{lines} unread; the first is line {line}:\n  {text}", result.log, help)
     if result.unread_figures is not None:
-        raise _unread_figures_error(result, *result.unread_figures)
+        line, text = result.unread_figures
+        count = result.figures["unread"]
+        figures = "1 figure is" if count == 1 else f"{count} figures are"
+        help = "nothing of this log was stored; a format stores a figure in a field, or says why it is `dropped`"
+        raise InputError(f"{figures} unread, in lines such as line {line}:\n  {text}", result.log, help)
 
 
 _Labels = Callable[[Source], Mapping[int, str | None]]
@@ -451,25 +459,7 @@ def expected(names: Sequence[LogName]) -> int | None:
         for file in name.files
         if name.remote_size is not None or os.path.isfile(unpacked_path(file))
     ]
-    known = len(files) == sum(len(name.files) for name in names) and not any(map(_is_compressed, files))
+    known = len(files) == sum(len(name.files) for name in names) and not any(
+        file.endswith((".gz", ".xz", ".zst", ".bz2")) for file in files
+    )
     return sum(map(size, names)) if known else None
-
-
-def _is_compressed(file: str) -> bool:
-    return file.endswith((".gz", ".xz", ".zst", ".bz2"))
-
-
-def _unread_figures_error(result: IngestResult, line: int, text: str) -> InputError:
-    """Return the error of a log with all lines read, but not all of their figures."""
-    count = result.figures["unread"]
-    figures = "1 figure is" if count == 1 else f"{count} figures are"
-    help = "nothing of this log was stored; a format stores a figure in a field, or says why it is `dropped`"
-    return InputError(f"{figures} unread, in lines such as line {line}:\n  {text}", result.log, help)
-
-
-def _unread_error(result: IngestResult, line: int, text: str) -> InputError:
-    """Return the error of a log with unread lines; `line` and `text`: number and content of the first of them."""
-    count = result.lines["unread"]
-    lines = "1 line is" if count == 1 else f"{count} lines are"
-    help = f"nothing of this log was stored; `perflog formats suggest {result.log}` describes such lines"
-    return InputError(f"{lines} unread; the first is line {line}:\n  {text}", result.log, help)

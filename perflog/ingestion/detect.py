@@ -107,7 +107,7 @@ class Detection(Struct, frozen=True):
     formats_tried: frozenset[Format]
     shown: tuple[FormatLine, ...]
     discovery: TemplateDiscovery
-    opening: OpeningBlock | OpeningBlocks | None = None
+    opening: OpeningBlocks | None = None
 
     def scanned_as(self, scanner: Scanner) -> Batch | None:
         """Return the first lines as a scanner would scan them, without scanning them again; None if they must be.
@@ -205,7 +205,8 @@ def detect(chunk: Chunk, formats: Iterable[Format]) -> Detection:
         formats: The formats to try.
     """
     every = tuple(formats)
-    return _detect_all(chunk, every, _opening(chunk, every), _labels(chunk))
+    block = _opening(chunk, every)
+    return _detect_all(chunk, every, OpeningBlocks([block]) if block is not None else None, _labels(chunk))
 
 
 def detect_together(logs: JoinedLogs, formats: Iterable[Format]) -> Detection:
@@ -257,7 +258,7 @@ def _holds_steps(doubtful: bytes, formats: tuple[Format, ...]) -> bool:
 def _detect_all(
     chunk: Chunk,
     every: tuple[Format, ...],
-    opening: OpeningBlock | OpeningBlocks | None,
+    opening: OpeningBlocks | None,
     labels: Labels,
     logs: JoinedLogs | None = None,
 ) -> Detection:
@@ -325,7 +326,7 @@ def has_training_bar(lines: Sequence[FormatLine], batch: Batch) -> bool:
 def _detect(
     chunk: Chunk,
     every: tuple[Format, ...],
-    opening: OpeningBlock | OpeningBlocks | None,
+    opening: OpeningBlocks | None,
     labels: Labels,
     headers: Sequence[FormatLine] = (),
     logs: JoinedLogs | None = None,

@@ -24,7 +24,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from itertools import combinations, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from msgspec import Struct
@@ -56,7 +56,7 @@ from perflog.parsing.input.rank_names import (
     printed_ranks,
     rank_in_path,
 )
-from perflog.parsing.input.source import open_source
+from perflog.parsing.input.source import Source, open_source
 from perflog.parsing.match.line_stamps import HEAD_BYTES, go_in_step
 from perflog.parsing.match.rank_labels import strip_rank_labels
 from perflog.parsing.match.stamp_layouts import stamp_of
@@ -85,6 +85,7 @@ _IN_STEP = 10  # steps with stamps
 _MOST_NODES = 1 << 14  # logs, of which the first lines are read
 _FEW = 8  # logs of a folder with programs that are looked for
 
+_T = TypeVar("_T")
 
 _Span = tuple[str, int, int]
 """The clock of some time stamps, the first and the last of them."""
@@ -123,23 +124,17 @@ class _File(Struct, frozen=True, dict=True):
     @cached_property
     def ranks(self) -> set[int]:
         """The ranks that its first lines print."""
-        with suppress(InputError), open_source(self.name) as source:
-            return printed_ranks(source.first_bytes(_BYTES))
-        return set()
+        return self.seen(lambda source: printed_ranks(source.first_bytes(_BYTES)), set[int]())
 
     @cached_property
     def first_step(self) -> tuple[int, int] | None:
         """The first epoch and step that its first lines print; None if they print none."""
-        with suppress(InputError), open_source(self.name) as source:
-            return first_step(source.first_bytes(_BYTES))
-        return None
+        return self.seen(lambda source: first_step(source.first_bytes(_BYTES)), None)
 
     @cached_property
     def head(self) -> bytes:
         """The lines of its first steps, and what precedes them."""
-        with suppress(InputError), open_source(self.name) as source:
-            return source.first_bytes(HEAD)
-        return b""
+        return self.seen(lambda source: source.first_bytes(HEAD), b"")
 
     @cached_property
     def losses(self) -> Losses:
@@ -149,9 +144,8 @@ class _File(Struct, frozen=True, dict=True):
     @cached_property
     def formats(self) -> list[Format]:
         """The formats that its first lines show."""
-        with suppress(InputError), open_source(self.name) as source:
-            return [found.format for found in detect(source.head(_BYTES), known().values()).formats]
-        return []
+        every = known().values()
+        return self.seen(lambda source: [found.format for found in detect(source.head(_BYTES), every).formats], [])
 
     @property
     def programs(self) -> set[str]:
@@ -162,6 +156,12 @@ class _File(Struct, frozen=True, dict=True):
     def only_adds(self) -> bool:
         """Whether all that print in it only add figures to the runs of others: libraries, launchers, monitors."""
         return bool(self.formats) and not self.programs
+
+    def seen(self, look: Callable[[Source], _T], unread: _T) -> _T:
+        """Return what a look into the file shows. `unread`: the same for a file that cannot be read."""
+        with suppress(InputError), open_source(self.name) as source:
+            return look(source)
+        return unread
 
 
 def group_job_logs(names: Sequence[LogName]) -> JobLogs:
@@ -222,9 +222,7 @@ def _stamp(line: bytes) -> tuple[str, int] | None:
 
 
 def _is_of_lines(file: _File) -> bool:
-    with suppress(InputError), open_source(file.name) as source:
-        return find_reader(source) is None and not source.looks_binary()
-    return False
+    return file.seen(lambda source: find_reader(source) is None and not source.looks_binary(), False)
 
 
 def _ranks(files: Sequence[_File]) -> Iterator[tuple[list[_File], str]]:

@@ -137,11 +137,12 @@ def test_a_strict_task_stores_no_log_with_something_unread() -> None:
     (outcome, other) = ingest_logs([log("b", more="an unknown line 3.5\n"), log("c", 3)], strict)
     assert isinstance(outcome, InputError) and isinstance(other, IngestResult)
     assert stored() == ["a", "c"]
-    figures = bulk._unread_figures_error
     result = IngestResult("b", "")
+    result.unread_figures = (7, "x 5")
     for count, words in ((1, "1 figure is unread"), (2, "2 figures are unread")):
         result.figures = {"unread": count}
-        assert figures(result, 7, "x 5").reason == f"{words}, in lines such as line 7:\n  x 5"
+        with pytest.raises(InputError, match=f"{words}, in lines such as line 7:\n  x 5"):
+            bulk._refuse_unread(result)
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")  # threads of earlier tests

@@ -263,6 +263,10 @@ class FamilyShape(Struct, frozen=True, eq=False, dict=True):
         """The openings of the heads that are known by their letters."""
         return tuple(opening for head in self.heads if (opening := opening_of(head, ENOUGH_OF_HEAD)) is not None)
 
+    def head_patterns(self, before: str = "", after: str = "") -> list[tuple[Template, re.Pattern[bytes]]]:
+        """Return each head with the pattern of a line from it on. `before`, `after`: patterns around the head."""
+        return [(head, lazy_pattern(f"{before}(?s:{unnamed(head.pattern)}){after}".encode())) for head in self.heads]
+
     @cached_property
     def letters(self) -> int:
         """Least number of literal letters and digits in the heads."""

@@ -328,10 +328,7 @@ class JsonFamily(ShapedFamily, frozen=True, eq=False, dict=True, kw_only=True):
 
     @cached_property
     def _begins(self) -> list[tuple[Template, re.Pattern[bytes]]]:
-        return [
-            (h, lazy_pattern(rf"(?s:{unnamed(h.pattern)})([ \t]*)(?={self._opening})".encode()))
-            for h in self.shape.heads
-        ]
+        return self.shape.head_patterns(after=rf"([ \t]*)(?={self._opening})")
 
     @cached_property
     def _lists_by_item(self) -> frozenset[str]:

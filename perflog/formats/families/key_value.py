@@ -315,10 +315,7 @@ class KeyValueFamily(ShapedFamily, frozen=True, eq=False, dict=True, kw_only=Tru
 
     @cached_property
     def _begins(self) -> list[tuple[Template, re.Pattern[bytes]]]:
-        return [
-            (head, lazy_pattern(f"(?s:{unnamed(head.pattern)}){self._before_pairs}".encode()))
-            for head in self.shape.heads
-        ]
+        return self.shape.head_patterns(after=self._before_pairs)
 
     @cached_property
     def _first_key(self) -> re.Pattern[bytes]:

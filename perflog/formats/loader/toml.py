@@ -14,43 +14,40 @@ from perflog.errors import FormatError, did_you_mean
 from perflog.formats.expressions import Expression
 from perflog.formats.template import Template, literal
 
+_OF_ROWS = {
+    "name", "sample", "table", "unit", "set", "compute", "map", "run", "opens", "covers", "within", "outside",
+    "dropped",
+}  # fmt: skip
+"""Keys of all entries of lines that may give rows."""
+
+_OF_RECORDS = _OF_ROWS | {
+    "closes", "before", "first_step", "clock", "clock_starts", "clock_stops", "pause", "fills_steps", "step_by",
+    "telling", "unknown",
+}  # fmt: skip
+"""Keys of all entries of lines that are no rows of tables."""
+
 _KEYS = {
     "": {
         "title", "source", "scopes", "label", "line", "context", "block", "fingerprint", "adjacent", "phase",
         "quantities", "rate", "flops", "pairs", "json", "table", "meters", "checkpoints", "commands", "generic",
-        "library", "program", "incidental", "result", "either_way", "of_one_gpu",
-        "file_names", "startup",
+        "library", "program", "incidental", "result", "either_way", "of_one_gpu", "file_names", "startup",
     },
-    "line": {
-        "name", "text", "sample", "table", "unit", "set", "compute", "map", "run", "opens", "each_process", "closes",
-        "before", "covers", "first_step", "within", "clock", "clock_starts", "clock_stops", "pause",
-        "fills_steps", "step_by", "check", "outside", "again", "unknown", "dropped", "items", "telling",
-    },
-    "pairs": {
-        "name", "head", "pair", "tail", "needs", "lacks", "phases", "keys", "sample", "table", "unit", "set", "compute",
-        "map", "run", "opens", "each_process", "closes", "before", "covers", "first_step", "within", "clock",
-        "clock_starts", "clock_stops", "pause", "fills_steps", "step_by", "check", "outside", "telling", "unknown",
-        "dropped",
-    },
+    "line": _OF_RECORDS | {"text", "each_process", "check", "again", "items"},
+    "pairs": _OF_RECORDS | {"head", "pair", "tail", "needs", "lacks", "phases", "keys", "each_process", "check"},
     "checkpoints": {"name", "table", "sample", "telling"},
     "commands": {"name", "table", "sample", "telling"},
-    "meters": {
-        "name", "head", "plain_names", "needs", "measures", "headings", "titles", "worked", "unnamed", "ended", "pairs",
-        "counted", "beside_steps", "keys", "sample", "table", "unit", "set", "compute", "map", "run", "opens", "closes",
-        "before", "covers", "first_step", "within", "clock", "clock_starts", "clock_stops", "pause",
-        "fills_steps", "step_by", "outside", "telling", "unknown", "dropped", "unit_names",
+    "meters": _OF_RECORDS | {
+        "head", "plain_names", "needs", "measures", "headings", "titles", "worked", "unnamed", "ended", "pairs",
+        "counted", "beside_steps", "keys", "unit_names",
     },
-    "table": {
-        "name", "style", "first", "rows_prove", "groups", "plain_names", "needs", "telling",
-        "columns", "inner", "among", "units", "unit_names", "title", "cells", "unknown",
-        "sample", "table", "unit", "set", "compute", "map", "run", "opens", "covers", "within", "outside", "dropped",
+    "table": _OF_ROWS | {
+        "style", "first", "rows_prove", "groups", "plain_names", "needs", "telling", "columns", "inner",
+        "among", "units", "unit_names", "title", "cells", "unknown",
     },
     "table.inner": {"name", "text", "sample", "table", "unit", "set", "map", "run", "opens", "dropped"},
-    "json": {
-        "name", "head", "tail", "when", "lacks", "phases", "quotes", "plain_names", "keys", "sample", "table", "unit",
-        "set", "compute", "map", "run", "opens", "each_process", "closes", "before", "covers", "first_step", "within",
-        "clock", "clock_starts", "clock_stops", "pause", "fills_steps", "step_by", "check", "outside", "dropped",
-        "again", "telling", "unknown",
+    "json": _OF_RECORDS | {
+        "head", "tail", "when", "lacks", "phases", "quotes", "plain_names", "keys", "each_process", "check",
+        "again",
     },
     "context": {"text", "sample", "dropped", "warns", "otherwise"},
     "block": {"name", "at", "begin", "body", "end", "keep", "sample"},

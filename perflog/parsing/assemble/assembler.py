@@ -184,7 +184,7 @@ class Assembler:
             self._streams.corrections,
             self._step_counter.corrections,
             self._local_ranks.corrections,
-            self._time_roles.corrections | self._inner_counts.corrections,
+            self._time_roles.given.corrections | self._inner_counts.given.corrections,
         )
         if any(astuple(corrections)):
             raise RereadRequired(corrections)

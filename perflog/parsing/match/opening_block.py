@@ -24,6 +24,7 @@ MAX_LINES = 1 << 15
 MAX_ALIKE = 10
 """Doubtful lines that differ only in their numbers: as many are no source, but what the program measured."""
 
+_FIRST_LINE, _FIRST_OFFSET = np.array([1]), np.array([0])
 _NUMBER = lazy_pattern(rb"[0-9]+(?:\.[0-9]+)?")
 
 
@@ -45,23 +46,9 @@ class OpeningBlock(Struct, frozen=True):
     special: dict[Line, list[int]]
     doubtful: bytes
 
-    def covers(self, numbers: Ints) -> Mask:
-        """Return a mask of the line numbers that lie in the block."""
-        return numbers <= self.last_line
-
-    def after(self, chunk: Chunk) -> bytearray:
-        """Return the bytes of the log after the block, with the zero bytes that end a chunk."""
-        return chunk.data[self.size :]
-
-    def mask(self, line: Line, numbers: Ints) -> Mask:
-        """Return a mask of the line numbers, of lines of the block, that a Line of the block reads."""
-        if line.role == "body":
-            return ~np.isin(numbers, [number for line_numbers in self.special.values() for number in line_numbers])
-        return np.isin(numbers, self.special.get(line, []))
-
 
 class OpeningBlocks:
-    """The blocks at the start of several logs that are read together, each of the same Lines.
+    """The block at the start of a log, or the blocks of several logs that are read together, each of the same Lines.
 
     Args:
         blocks: The block of each log.
@@ -69,17 +56,18 @@ class OpeningBlocks:
         starts: The offset at which each log begins.
     """
 
-    def __init__(self, blocks: Sequence[OpeningBlock], first_lines: Ints, starts: Ints) -> None:
+    def __init__(
+        self, blocks: Sequence[OpeningBlock], first_lines: Ints = _FIRST_LINE, starts: Ints = _FIRST_OFFSET
+    ) -> None:
         self.lines = blocks[0].lines
         self._first_lines, self._starts = first_lines, starts
         self._lengths = np.array([block.last_line for block in blocks])
         self._sizes = [block.size for block in blocks]
         self.last_line = int(first_lines[-1] + self._lengths[-1] - 1)
-        special: dict[Line, list[int]] = {}
+        self._special: dict[Line, list[int]] = {}
         for block, first in zip(blocks, first_lines.tolist(), strict=True):
             for line, numbers in block.special.items():
-                special.setdefault(line, []).extend(number + first - 1 for number in numbers)
-        self._block = OpeningBlock(self.last_line, 0, self.lines, special, b"")
+                self._special.setdefault(line, []).extend(number + first - 1 for number in numbers)
 
     def covers(self, numbers: Ints) -> Mask:
         """Return a mask of the line numbers that lie in a block."""
@@ -95,7 +83,9 @@ class OpeningBlocks:
 
     def mask(self, line: Line, numbers: Ints) -> Mask:
         """Return a mask of the line numbers, of lines of the blocks, that a Line of the blocks reads."""
-        return self._block.mask(line, numbers)
+        if line.role == "body":
+            return ~np.isin(numbers, [number for line_numbers in self._special.values() for number in line_numbers])
+        return np.isin(numbers, self._special.get(line, []))
 
 
 def opening_blocks(lines: Iterable[FormatLine]) -> list[list[Line]]:

@@ -31,7 +31,7 @@ from perflog.parsing.match.captures import capture, capture_each
 from perflog.parsing.match.fixed_width import FixedWidthMatcher
 from perflog.parsing.match.numeric import MatchedLines, NumericMatcher, NumericTemplate, numeric_template
 from perflog.parsing.match.object_lines import ObjectLines
-from perflog.parsing.match.opening_block import OpeningBlock, OpeningBlocks
+from perflog.parsing.match.opening_block import OpeningBlocks
 from perflog.parsing.match.prefilter import COMPARED, LiteralPrefilter
 from perflog.parsing.match.rank_labels import (
     BARE,
@@ -91,7 +91,7 @@ class Scanner:
         lines: Sequence[FormatLine],
         labels: Labels = NO_LABELS,
         since: Mapping[str, int] | None = None,
-        opening: OpeningBlock | OpeningBlocks | None = None,
+        opening: OpeningBlocks | None = None,
         formats: Iterable[Format] = (),
     ) -> None:
         self.lines = list(lines)

@@ -93,7 +93,7 @@ def is_spliced(shape: bytes, usual: bytes) -> bool:
     A part from anywhere in it may be between them, or replace the end. Both strings have one digit 0 for each run of
     digits, and one space for several.
     """
-    end = _common_end(shape, usual)
+    end = _common_begin(shape[::-1], usual[::-1])
     if end == len(shape):
         return len(usual) > len(shape)
     begin = _common_begin(shape, usual)
@@ -152,18 +152,6 @@ def _common_begin(first: bytes, second: bytes) -> int:
     while low < high:
         middle = (low + high + 1) // 2
         if first[:middle] == second[:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-def _common_end(first: bytes, second: bytes) -> int:
-    """Return how many bytes two strings have in common at their ends."""
-    low, high = 0, min(len(first), len(second))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if first[-middle:] == second[-middle:]:
             low = middle
         else:
             high = middle - 1

@@ -13,7 +13,7 @@ from perflog.formats.families.step_parts import STEP_TIME
 from perflog.formats.model import Line
 from perflog.formats.template import Template
 from perflog.parsing.assemble.steps import time_roles as module
-from perflog.parsing.assemble.steps.time_roles import CLOCK, VALUE, TimeRoles, fitting, line_with
+from perflog.parsing.assemble.steps.time_roles import CLOCK, VALUE, GivenRoles, TimeRoles, fitting, line_with
 from perflog.parsing.assemble.steps.timer_lines import PART, STEP
 from perflog.units import UNITS
 
@@ -140,10 +140,13 @@ def test_the_role_of_a_part() -> None:
 
 
 def test_corrections_are_roles_that_rows_did_not_get() -> None:
-    roles = TimeRoles({key("known"): VALUE})
-    roles._used = {key("time"): VALUE, key("other"): STEP, key("known"): STEP}
+    now = {key("time"): VALUE}
+    roles = GivenRoles({key("known"): VALUE}, lambda key: now.get(key, STEP))
+    assert [roles.role_for([key(name)]) for name in ("known", "time", "new")] == [VALUE, VALUE, STEP]
+    now |= {key("time"): STEP, key("known"): STEP}
     assert roles.corrections == {key("time"): STEP}
-    assert roles._use(key("known")) == VALUE and roles._use(key("time")) == VALUE and roles._use(key("new")) == STEP
+    assert roles.role_for([key("time")]) == VALUE  # as its rows so far
+    assert roles.are_settled([key("known")]) and not roles.are_settled([key("known"), key("new")])
 
 
 def test_a_run_that_ended_is_forgotten() -> None:

@@ -124,10 +124,7 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
 
     @cached_property
     def _heads(self) -> list[tuple[Template, re.Pattern[bytes]]]:
-        return [
-            (head, lazy_pattern(rf"(?<![0-9A-Za-z_])(?s:{unnamed(head.pattern)})".encode()))
-            for head in self.shape.heads
-        ]
+        return self.shape.head_patterns(before=r"(?<![0-9A-Za-z_])")
 
     @cached_property
     def _unreadable(self) -> set[str]:

@@ -20,7 +20,7 @@ from perflog.arrays import Ints
 from perflog.formats.model import Format, Line
 from perflog.parsing.assemble.attributed_rows import NO_EPOCH, AttributedRows
 from perflog.parsing.assemble.runs.run_state import RunIndex
-from perflog.parsing.assemble.steps.time_roles import Key
+from perflog.parsing.assemble.steps.time_roles import GivenRoles, Key
 from perflog.parsing.assemble.steps.timer_lines import STEP
 
 INNER = "inner"
@@ -45,19 +45,12 @@ class _Count(Struct):
 
 
 class InnerCounts:
-    """Decides what counts without a name are. `settled` and `corrections` mean what they mean for `TimeRoles`."""
+    """Decides what counts without a name are. `settled` and `given` mean what they mean for `TimeRoles`."""
 
     def __init__(self, settled: Mapping[Key, str]) -> None:
-        self._settled = settled
-        self._used: dict[Key, str] = {}
+        self.given = GivenRoles(settled, self._role)
         self._named: dict[tuple[int, str], _Count] = {}  # by log and format: the steps that are printed by name
         self._unnamed: dict[Key, _Count] = {}
-
-    @property
-    def corrections(self) -> dict[Key, str]:
-        """The lines with another role than their rows were given, with that role."""
-        roles = {key: self._role(key) for key in self._used if key not in self._settled}
-        return {key: role for key, role in roles.items() if role != self._used[key]}
 
     def fill(self, form: Format, rows: Sequence[AttributedRows], runs: RunIndex) -> None:
         """Take the steps from the rows of a format that count something else."""
@@ -73,10 +66,7 @@ class InnerCounts:
                 count.add(row.step[low:high], row.records.columns["steps"][low:high])
         for row in unnamed:
             logs = sorted({run.log for run, _, _ in runs.split(row.records.positions)})
-            keys: list[Key] = [(log, form.name, row.line.name, _STEP) for log in logs]
-            role = self._settled.get(keys[0]) or self._used.get(keys[0]) or self._role(keys[0])
-            self._used.update(dict.fromkeys(keys, role))  # logs that differ are read apart
-            if role == INNER:
+            if self.given.role_for([(log, form.name, row.line.name, _STEP) for log in logs]) == INNER:
                 row.line = replace(row.line, table="values", run=())
                 row.forget_step()
 

@@ -11,7 +11,7 @@ before the last line is read. If it changes a role, the log is read again with t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -133,69 +133,74 @@ class _Evidence(Struct):
         return differences[known:]
 
 
-class TimeRoles:
-    """Decides the roles of the times of a log, or of several that are read together, each by itself.
+class GivenRoles:
+    """The roles that the rows of a reading are given, each by the lines so far.
 
-    `settled`: the roles that an earlier reading has settled. `corrections` holds the roles that differ from what rows
-    of this reading were given.
+    `settled`: the roles that an earlier reading has settled. `role_of`: the role of a key by all lines so far.
     """
 
-    def __init__(self, settled: Mapping[Key, str]) -> None:
-        self._settled = settled
+    def __init__(self, settled: Mapping[Key, str], role_of: Callable[[Key], str]) -> None:
+        self._settled, self._role_of = settled, role_of
         self._used: dict[Key, str] = {}
-        self._evidence: dict[Key, _Evidence] = {}
-        self._wholes: dict[Key, set[str]] = {}  # by part, the fields of what it may be a part of
 
     @property
     def corrections(self) -> dict[Key, str]:
-        roles = {key: self._role(key) for key in self._used if key not in self._settled}
+        """The keys with another role than rows were given, with that role."""
+        roles = {key: self._role_of(key) for key in self._used if key not in self._settled}
         return {key: role for key, role in roles.items() if role != self._used[key]}
+
+    def are_settled(self, keys: Iterable[Key]) -> bool:
+        """Return whether an earlier reading has settled the roles of all these keys."""
+        return all(key in self._settled for key in keys)
+
+    def role_for(self, keys: Sequence[Key]) -> str:
+        """Return the role of rows by the first of their keys. `keys`: one per log; logs that differ are read apart."""
+        role = self._settled.get(keys[0]) or self._used.get(keys[0]) or self._role_of(keys[0])
+        self._used.update(dict.fromkeys(keys, role))
+        return role
+
+
+class TimeRoles:
+    """Decides the roles of the times of a log, or of several that are read together, each by itself.
+
+    `settled`: the roles that an earlier reading has settled. `given.corrections` holds the roles that differ from what
+    rows of this reading were given.
+    """
+
+    def __init__(self, settled: Mapping[Key, str]) -> None:
+        self.given = GivenRoles(settled, self._role)
+        self._evidence: dict[Key, _Evidence] = {}
+        self._wholes: dict[Key, set[str]] = {}  # by part, the fields of what it may be a part of
 
     def fill(self, form: Format, rows: Sequence[AttributedRows], runs: RunIndex) -> None:
         """Give the rows of a format the lines that say what their times are."""
         timed = [row for row in rows if len(row) and (row.line.whole or row.line.parts)]
         for name in dict.fromkeys(row.line.name for row in timed):
             shapes = [row for row in timed if row.line.name == name]
-            logs = {run.log for row in shapes for run, _, _ in runs.split(row.records.positions)}
-            times = dict.fromkeys(time for row in shapes for time in times_of(row.line))
-            keys = [(log, form.name, name, time) for log in sorted(logs) for time in times]
-            if not self._settled.keys() >= {*keys}:
-                self._observe(form, shapes, runs)
-            first = {time: self._use((min(logs), form.name, name, time)) for time in times}
-            self._used.update((key, first[key[-1]]) for key in keys)  # logs that differ are read apart
+            roles = self._roles(form, name, shapes, runs)
             for row in shapes:
-                row.line, names = line_with(row.line, tuple((time, first[time]) for time in times_of(row.line)))
-                columns = {names.get(name, name): column for name, column in row.records.columns.items()}
-                row.records = replace(row.records, columns=columns)
+                known = tuple((time, roles[time]) for time in times_of(row.line))
+                _give_line(row, *line_with(row.line, known))
+        # Times of a step that are printed on several lines of values:
+        if (beside := times_beside(rows)) is not None:
+            roles = self._roles(form, BESIDE, [beside.together], runs)
+            for row, named in beside.rows:
+                shown = tuple((key, name, roles[name]) for key, name in named.items() if name in roles)
+                _give_line(row, *line_beside(row.line, shown))
 
-        self._fill_beside(form, rows, runs)
-
-    def _fill_beside(self, form: Format, rows: Sequence[AttributedRows], runs: RunIndex) -> None:
-        """Give lines of values with times of a step, which are printed on several lines, what these are."""
-        times = times_beside(rows)
-        if times is None:
-            return
-        logs = sorted({run.log for run, _, _ in runs.split(times.together.records.positions)})
-        names = times_of(times.together.line)
-        keys = [(log, form.name, BESIDE, name) for log in logs for name in names]
-        if not self._settled.keys() >= {*keys}:
-            self._observe(form, [times.together], runs)
-        roles = {name: self._use((logs[0], form.name, BESIDE, name)) for name in names}
-        self._used.update((key, roles[key[-1]]) for key in keys)
-        for row, named in times.rows:
-            known = tuple((key, name, roles[name]) for key, name in named.items() if name in roles)
-            row.line, new_names = line_beside(row.line, known)
-            columns = {new_names.get(name, name): column for name, column in row.records.columns.items()}
-            row.records = replace(row.records, columns=columns)
+    def _roles(self, form: Format, name: str, shapes: Sequence[AttributedRows], runs: RunIndex) -> dict[str, str]:
+        """Return the roles of the times of one line in all its shapes."""
+        logs = sorted({run.log for row in shapes for run, _, _ in runs.split(row.records.positions)})
+        times = dict.fromkeys(time for row in shapes for time in times_of(row.line))
+        keys = {time: [(log, form.name, name, time) for log in logs] for time in times}
+        if not all(map(self.given.are_settled, keys.values())):
+            self._observe(form, shapes, runs)
+        return {time: self.given.role_for(keys[time]) for time in times}
 
     def end(self, run: int) -> None:
         """Forget a run that has ended."""
         for evidence in self._evidence.values():
             evidence.last.pop(run, None)
-
-    def _use(self, key: Key) -> str:
-        """Return the role that the rows of this reading get."""
-        return self._settled.get(key) or self._used.get(key) or self._role(key)
 
     def _role(self, key: Key) -> str:
         """Return the role of a time by all lines so far."""
@@ -241,6 +246,13 @@ class TimeRoles:
                     evidence.difference_fits += int((is_known & difference_fits[name])[low:high].sum())
                     if name != whole:
                         self._wholes.setdefault(key, set()).add(whole)
+
+
+def _give_line(row: AttributedRows, line: Line, names: Mapping[str, str]) -> None:
+    """Give rows another line. `names`: the new names of its fields."""
+    row.line = line
+    columns = {names.get(name, name): column for name, column in row.records.columns.items()}
+    row.records = replace(row.records, columns=columns)
 
 
 def _role_of_whole(name: str, evidence: _Evidence) -> str:

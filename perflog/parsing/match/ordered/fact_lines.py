@@ -10,12 +10,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from perflog.formats.families.base import literal, spec_of
+from perflog.formats.families.base import spec_of
 from perflog.formats.families.header_facts import CANDIDATE, LONGEST, Fact, facts_of, may_head_facts
 from perflog.formats.figures import figure_spans
 from perflog.formats.model import Line
 from perflog.formats.registry import COMMON
-from perflog.formats.template import UNNAMED, Template
+from perflog.formats.template import UNNAMED, Template, literal
 from perflog.parsing.match.captures import columns_of
 from perflog.parsing.match.ordered.segments import with_records
 from perflog.parsing.match.ordered.setting_blocks import Above
