@@ -153,15 +153,16 @@ def test_comparisons_take_the_tail_of_requests_and_the_median_of_readings(monkey
 
 
 @pytest.mark.parametrize(
-    ("key", "quantity", "statistic", "is_rate"),
+    ("key", "quantity", "statistic", "rate"),
     [
-        ("median_ttft_ms", "ttft", "median", False), ("P99 TTFT (ms)", "ttft", "p99", False),
-        ("mean_e2el_ms", "latency", "mean", False), ("num_prompts", None, None, False),
-        ("request_throughput", None, None, True), ("output_throughput", None, None, True),
+        ("median_ttft_ms", "ttft", "median", ""), ("P99 TTFT (ms)", "ttft", "p99", ""),
+        ("mean_e2el_ms", "latency", "mean", ""), ("num_prompts", None, None, ""),
+        ("request_throughput", None, None, "request_throughput"),
+        ("output_throughput", None, None, "output_throughput"),
     ],
 )  # fmt: skip
-def test_what_names_of_a_report_mean(key: str, quantity: str | None, statistic: str | None, is_rate: bool) -> None:
-    assert (module._quantity(key), module._statistic(key), module._is_rate(key)) == (quantity, statistic, is_rate)
+def test_what_names_of_a_report_mean(key: str, quantity: str | None, statistic: str | None, rate: str) -> None:
+    assert (module._quantity(key), module._statistic(key), module._rate_of(key)) == (quantity, statistic, rate)
     assert module.is_latency_statistic(key) == (quantity is not None)
 
 
