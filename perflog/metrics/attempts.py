@@ -163,7 +163,7 @@ class _Chains:
 
     def __init__(self, tables: Tables, restores: Mapping[str, Rows], restarts: Mapping[str, Rows]) -> None:
         self._restores, self._restarts, self._known = restores, restarts, extents(tables)
-        order, started = sorted(self._known.values(), key=lambda e: (e.log, e.index)), moments(tables)
+        order, started = sorted(self._known.values(), key=lambda e: (e.log or "", e.index)), moments(tables)
         if len({e.log for e in order}) > 1:  # times determine the order across logs
             order.sort(key=lambda e: (e.begin_ns, str(started[e.run].at) if e.run in started else "", e.first_step))
         self._order = order

@@ -89,8 +89,8 @@ def _moment_in_value(value: object) -> datetime | None:
     return _moment(match) if match else None
 
 
-def _moment_in_name(log: str) -> Moment | None:
-    for part in reversed(PurePath(log).parts):
+def _moment_in_name(log: str | None) -> Moment | None:
+    for part in reversed(PurePath(log or "").parts):  # tables of a user may name no log
         for match in _IN_NAME.finditer(part):
             if (at := _moment(match)) is not None:
                 return Moment(at, "name of the log")

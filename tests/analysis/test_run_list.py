@@ -86,8 +86,8 @@ def test_columns_by_name(store: Path) -> None:
 
 def test_the_screen_shows_what_tells_runs_apart(store: Path) -> None:
     shown = run("runs", "--store", store, "--where", "format = nanogpt").stdout.splitlines()
-    assert shown[0].split() == ["run", "format", "median_step", "steps", "ingested", "(UTC)", "log"]
-    assert [line.split()[2:4] for line in shown[1:]] == [["30", "ms"], ["10", "ms"], ["20", "ms"]]
+    assert shown[0].split() == ["run", "format", "batch_size", "median_step", "steps", "ingested", "(UTC)", "log"]
+    assert [line.split()[2:5] for line in shown[1:]] == [["8", "30", "ms"], ["16", "10", "ms"], ["128", "20", "ms"]]
     sweep = run("runs", "--store", store, "--where", "format = training_sweep").stdout.splitlines()
     assert sweep[0].split()[:6] == ["run", "label", "index", "format", "model", "world_size"] and "system" in sweep[0]
 

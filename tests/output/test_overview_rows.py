@@ -124,8 +124,8 @@ def test_a_job_of_two_attempts() -> None:
 
 
 DIAGNOSIS = (
-    "names verdict kind culprits reason certainty why evidence followed settles last_step earlier cost speed benchmark "
-    "memory"
+    "names verdict kind culprits reason certainty why evidence followed settles last_step earlier cost speed loss "
+    "benchmark memory"
 )
 COMPARISON = {
     "": "schema_version sides verdict other_work other_settings causes cases by result best rule rows geomeans settings"

@@ -612,7 +612,7 @@ def test_what_happened_to_the_job_has_a_section(tmp_path: Path) -> None:
     section = markdown.partition("## What happened to the job")[2].partition("<details>")[0]
     assert (
         "| Verdict | The job recovered and went on to step 80 of 1,000; attempt 1 of 2 ended by a collective that "
-        "timed out, line 65 |"
+        "timed out (ALLREDUCE after 300 s), line 65 |"
     ) in section
     assert "| a collective that timed out | #1 | 3 | 0, 1, 2 | 65–67 |" in section
     rows = dict(re.findall(r"^\| ([a-z]+) \| .* ([\d.]+) s \| [\d.]+ % \|$", section, re.MULTILINE))

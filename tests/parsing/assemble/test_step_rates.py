@@ -24,7 +24,7 @@ def line(text: str, unit: str = "1/s", covers: int = 1) -> Line:
         ("iteration {step:d}/9 {it_per_second:.2f}", "it_per_second"), ("Iter: {step:d} {its_s:f}", "its_s"),
         ("updates {step:d} {update_sec:f}", "update_sec"), ("batch {step:d} {batches_per_s:f}", "batches_per_s"),
         ("global_step {step:d} {steps_s:f}", "steps_s"),
-        ("[{step:d}/{steps:d}] {it_per_s:f}", "it_per_s"),
+        ("[{step:d}/{steps:d}] {it_per_s:f}", "it_per_s"), ("writer.py:{_:d}] [{step:d}] {it_per_s:f}", "it_per_s"),
         # of something else
         ("[{step:d}/{steps:d}] {steps_per_s:f}", None), ("epoch [{step:d}/{steps:d}] {it_per_s:f}", None),
         ("iteration {step:d} {steps_per_s:f}", None), ("step {step:d} {tokens_per_s:f}", None),

@@ -23,7 +23,7 @@ _COUNTERS = (
 )
 _RATE = lazy_pattern(r"(?i)(?P<what>[a-z]+)_(?:per_)?s(?:ec(?:ond)?)?")
 _STEP = lazy_pattern(r"(?i)(?:.*[^a-z])?(?P<what>[a-z]+)[^a-z{}]{0,4}\{step:")
-_BARE_STEP = lazy_pattern(r"(?:.*\})?[ \t]*[\[(]\{step:[^{}]*\}/")
+_BARE_STEP = lazy_pattern(r"(?:.*\}\]?)?[ \t]*[\[(]\{step:[^{}]*\}[/\])]")
 _DECIMALS = lazy_pattern(r".*\.(?P<number>[0-9]+)f|.*d")
 _LEAST = 50  # units of the last digit: a rate of `0.04` may be off by 12 %
 _MOST_LINES = 1 << 10
