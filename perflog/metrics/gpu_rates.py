@@ -10,7 +10,7 @@ from perflog.metrics.run_tables import Tables, computed_once
 from perflog.metrics.semantics import semantics_by_run
 
 _RATE = "tokens_per_s"
-_PRINTED = lazy_pattern(rf"(?P<before>[^{{}}]*)\{{{_RATE}(?::[^{{}}]*)?\}}(?P<after>[^{{}}]*)")
+_PRINTED = lazy_pattern(rf"(?P<before>[^{{}}]*)\{{{_RATE}(?::[^{{}}]*)?\}}(?P<after>[^{{}}]*)(?P<next>\{{)?")
 
 
 @computed_once
@@ -27,11 +27,19 @@ def rates_of_one_gpu(tables: Tables) -> Mapping[str, frozenset[str]]:
 
 
 def _names_one_gpu(shape: str) -> bool:
-    """Return whether a line prints the rate after or before a name of a rate of one GPU."""
-    names = quantities()[_RATE].gpu_names
+    """Return whether a line prints the rate after or before a name of a rate of one GPU.
+
+    What is between two numbers is the name of the second one, if the first has its own: `tps: 8000, tps/gpu: 1000`.
+    """
     printed = _PRINTED.search(shape)
     if printed is None:
         return False
+    rate = quantities()[_RATE]
     before, after = (plain_name(printed[part]).split("_") for part in ("before", "after"))
-    most = range(1, max(name.count("_") for name in names) + 2)
-    return not names.isdisjoint("_".join(words) for n in most for words in (before[-n:], after[:n]))
+    most = range(1, max(name.count("_") for name in rate.names) + 2)
+    own = ["_".join(before[-n:]) for n in most]
+    if not rate.gpu_names.isdisjoint(own):
+        return True
+    is_name = printed["next"] and not printed["after"].rstrip().endswith((",", ";", "|", ")"))
+    is_of_next = is_name and "_".join(after) in rate.gpu_names and not {*rate.names}.isdisjoint(own)
+    return not is_of_next and not rate.gpu_names.isdisjoint("_".join(after[:n]) for n in most)

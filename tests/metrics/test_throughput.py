@@ -360,6 +360,10 @@ def test_a_printed_rate_over_several_steps(times: list[float], total: float) -> 
         ("tokens per device per second: {}", "tokens_per_s_gpu"),
         ("tok/s: {} gpu: 3", "tokens_per_s"),
         ("tps: {}", "tokens_per_s"),
+        ("tok/s {} tok/s/gpu 150.2", "tokens_per_s"),
+        ("tok/s: {} | tok/s/gpu: 150.2", "tokens_per_s"),
+        ("speed {} tok/s/gpu, 3.5 GB", "tokens_per_s_gpu"),
+        ("tps: {} tok/s/gpu, 3.5 GB", "tokens_per_s_gpu"),
     ],
 )
 def test_the_name_of_a_printed_rate_says_whether_it_is_of_one_gpu(tmp_path: Path, text: str, column: str) -> None:

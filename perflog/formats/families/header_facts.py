@@ -29,8 +29,8 @@ _KEYS = {
     "world_size": "world_size worldsize ranks num_ranks number_of_ranks total_ranks mpi_ranks n_ranks nranks "
     "mpi_processes",
     "num_gpus": "gpus num_gpus number_of_gpus total_gpus total_number_of_gpus n_gpus ngpus gpu_count gpus_used",
-    "device": "device device_name device_model gpu gpu_name gpu_model gpu_type accelerator hardware machine device_0 "
-    "gpu_0 devices gpus using_device running_on",
+    "device": "device device_name device_model gpu gpu_name gpu_model gpu_type accelerator hardware machine "
+    "devices gpus using_device running_on",
     "model": "model model_name model_id benchmarking_model",
     "dtype": "dtype data_type datatype precision torch_dtype using_dtype",
 }
@@ -39,7 +39,9 @@ _SETTINGS = grouped((name, setting) for setting, names in _KEYS.items() for name
 
 _COUNT = r"[1-9][0-9]{0,6}"
 _DEVICE = (
-    r"(?:(?:NVIDIA|AMD|Intel(?:\(R\))?|Tesla|Quadro|GeForce|Radeon|Instinct)(?:[ -]\w[\w+-]*){1,6}"
+    r"(?:(?:NVIDIA|AMD|Intel(?:\(R\))?|Tesla|Quadro|GeForce|Radeon|Instinct)"
+    r"(?! (?i:cuda|cudnn|nccl|driver|tensorrt|nsight|triton|rocm|rccl|hip|oneapi|epyc|ryzen|xeon|core)\b)"
+    r"(?:[ -](?!x ?[0-9])\w[\w+-]*){1,6}"
     r"|(?:RTX|GTX|TITAN) ?[A-Z]?[0-9]{3,4}[\w-]*|TPU ?v[0-9]\w{0,3}|Ascend ?[0-9]{3}\w*|Gaudi ?[0-9]"
     r"|(?:GB|GH|[ABHLTV])[0-9]{2,3}[A-Z]{0,2}(?:[- ](?:SXM|PCI|NVL)[\w-]*)?(?:[- ][0-9]{2,3} ?GB)?(?: HBM\w*)?"
     r"|MI[0-9]{3}[A-Z]?|Apple M[0-9](?: (?:Pro|Max|Ultra))?)"
@@ -47,7 +49,7 @@ _DEVICE = (
 _VALUES = {
     "world_size": lazy_pattern(rf"(?P<value>{_COUNT})(?: ?(?:GPUs?|ranks|processes))?"),
     "num_gpus": lazy_pattern(rf"(?P<value>{_COUNT})(?: ?GPUs?)?"),
-    "device": lazy_pattern(rf"(?:(?P<count>{_COUNT}) ?x ?)?(?P<value>{_DEVICE})"),
+    "device": lazy_pattern(rf"(?:(?P<count>{_COUNT}) ?x ?)?(?P<value>{_DEVICE})(?: x ?(?P<times>{_COUNT}))?"),
     "model": lazy_pattern(
         r"(?!v?[0-9.]+$)(?!(?i:cuda|gpu|cpu|none|null|b?f(?:loat|p)?[0-9]{1,2}|int[0-9])\b)(?!.*\.(?:pt|pth|bin|json|ya?ml|gguf|ckpt|safetensors|py)$)"
         r"(?=.*[A-Za-z]{2})(?=.*[0-9/_-])(?P<value>[A-Za-z][\w.+-]*(?:/[\w.+-]+)?)"
@@ -77,6 +79,7 @@ _AMONG = lazy_pattern(r"(?i)torch|cuda|rocm|driver")
 """What is beside a device without a name; else other facts are, or nothing."""
 
 _NO_GPU = lazy_pattern(r"TPU|Ascend|Gaudi")
+_NUMBERED = lazy_pattern(r"(?:device|gpu)_[0-9]{1,2}")
 _BATCH = lazy_pattern(r"(?:(?:global|micro|train|local|total|per_device)_)?batch_?size(?:_per_(?:gpu|device|rank))?")
 _BETWEEN = lazy_pattern(  # but the signs of `Intel(R)`
     r"[ \t]*(?:[|;]|(?<![A-Za-z])\(|(?<!\(R|TM)\)|,(?=[ \t]|$)|(?:[ \t]{2,}|\t)(?![ \t]*[:=]))[ \t]*"
@@ -189,6 +192,8 @@ def _in_parts(text: str, parts: list[tuple[int, int]]) -> tuple[list[Fact], list
 def _settings(key: str) -> Sequence[str]:
     """Return the settings that a printed name may be."""
     name = re.sub(r"[ _-]+", "_", key.strip().lower())
+    if _NUMBERED.fullmatch(name):
+        return ("device",)
     return (name,) if _BATCH.fullmatch(name) else _SETTINGS.get(name, ())
 
 
@@ -200,8 +205,9 @@ def _with_value(names: Sequence[str], text: str, begin: int, end: int) -> Iterat
             continue
         value = match["value"] if name in ("device", "model", "dtype") else int(match["value"])
         yield Fact(name, value, *match.span("value"))
-        if match.groupdict().get("count") and not _NO_GPU.match(match["value"]):
-            yield Fact("num_gpus", int(match["count"]), *match.span("count"))
+        for group in ("count", "times"):
+            if match.groupdict().get(group) and not _NO_GPU.match(match["value"]):
+                yield Fact("num_gpus", int(match[group]), *match.span(group))
         return
 
 

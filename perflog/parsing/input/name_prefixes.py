@@ -349,10 +349,19 @@ def _take_turns(found: Sequence[re.Match[bytes]]) -> bool:
 
 
 def _count_up(found: Sequence[re.Match[bytes]]) -> bool:
-    """Return whether names are a counter with its total, `[1/4]` before `[2/4]`: of the parts of a step."""
-    counts = [int(_DIGITS.findall(match["name"])[0]) for match in found if b"/" in match["name"]]
+    """Return whether names are a counter with its total, of the parts of a step: `[1/4]` before `[2/4]`, or no `[3/4]`.
+
+    Processes print in any order, and each of them prints.
+    """
+    names = [match["name"] for match in found if b"/" in match["name"]]
+    if not names:
+        return False
+    counts = [int(_DIGITS.findall(name)[0]) for name in names]
     follows = sum(later in (earlier + 1, min(counts)) for earlier, later in pairwise(counts))
-    return bool(counts) and follows >= _NEARLY_ALL * (len(counts) - 1)
+    whole = [[*map(int, _DIGITS.findall(name))] for name in _whole(names)]
+    total, printed = max(total for _, total in whole), {count for count, _ in whole}
+    are_all = printed in ({*range(total)}, {*range(1, total + 1)})
+    return follows >= _NEARLY_ALL * (len(counts) - 1) or not are_all
 
 
 def _share_kinds(found: Sequence[re.Match[bytes]]) -> bool:

@@ -24,6 +24,15 @@ def test_facts_above_a_table() -> None:
     assert (line["figures_stored"], line["figures_unread"]) == (1, 1)
 
 
+@pytest.mark.parametrize(("other", "device"), [("H100", "NVIDIA H100"), ("A100", None)])
+def test_numbered_devices(other: str, device: str | None) -> None:
+    """The index of a device is no figure. Devices that differ are not one."""
+    log = read(f"Device 0: NVIDIA H100\nDevice 1: NVIDIA {other}\n\nSizes\n{TABLE}".encode())
+    (run,) = log.rows("runs")
+    assert run["device"] == device
+    assert not [row["shape"] for row in log.rows("lines") if row["figures_unread"]]
+
+
 def test_facts_in_a_title() -> None:
     """The line above a table is its title, and names the cases where several tables have titles that differ."""
     assert run_of(f"World size: 8\n{TABLE}")["world_size"] == 8

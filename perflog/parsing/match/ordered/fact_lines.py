@@ -64,6 +64,7 @@ def _template(text: str, facts: Sequence[Fact]) -> Template:
         (begin, end, f"{UNNAMED}:{spec_of(text[begin:end])}")
         for begin, end in figure_spans(text)
         if all(end <= fact.begin or begin >= fact.end for fact in facts)
+        and not any(fact.begin > end and not text[end : fact.begin].strip(" \t:=") for fact in facts)  # `Device 0: `
     ]
     result, last = "", 0
     for begin, end, field in sorted(spans):
