@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
+from support.history_files import history, run_file
 from support.paths import ROOT
 from support.seeds import hits, log
 
@@ -369,6 +370,36 @@ def test_a_printed_rate_over_several_steps(times: list[float], total: float) -> 
 def test_the_name_of_a_printed_rate_says_whether_it_is_of_one_gpu(tmp_path: Path, text: str, column: str) -> None:
     path = tmp_path / "run.log"
     path.write_text("".join(f"step {k} loss 2.{k} {text.format(1200.5 + k)}\n" for k in range(1, 20)))
+    rates = throughput(perflog.read(path))[["tokens_per_s", "tokens_per_s_gpu"]]
+    assert {*rates.dropna(axis="columns").columns} == {column}
+
+
+@pytest.mark.parametrize("separator", [",", "  "])
+@pytest.mark.parametrize(
+    ("name", "column"), [("tokens_per_sec_per_gpu", "tokens_per_s_gpu"), ("tokens_per_sec", "tokens_per_s")]
+)
+def test_the_header_of_a_table_says_whether_a_rate_is_of_one_gpu(
+    tmp_path: Path, separator: str, name: str, column: str
+) -> None:
+    rows = [("step", "loss", name, "time_s"), *((k, f"2.{k}", 1200 + k, 0.5) for k in range(1, 20))]
+    path = tmp_path / "run.csv"
+    path.write_text("".join(f"{separator.join(map(str, row))}\n" for row in rows))
+    rates = throughput(perflog.read(path))[["tokens_per_s", "tokens_per_s_gpu"]]
+    assert {*rates.dropna(axis="columns").columns} == {column}
+
+
+@pytest.mark.parametrize(
+    ("names", "column"),
+    [
+        (["perf/tokens_per_sec_per_gpu"], "tokens_per_s_gpu"),
+        (["perf/tokens_per_sec"], "tokens_per_s"),
+        (["perf/tokens_per_sec_per_gpu", "perf/tokens_per_sec"], "tokens_per_s"),
+    ],
+)
+def test_the_name_of_a_series_says_whether_a_rate_is_of_one_gpu(tmp_path: Path, names: list[str], column: str) -> None:
+    records = (history(_step=k, _runtime=k / 2, loss=2.5, **dict.fromkeys(names, 1200.5)) for k in range(1, 20))
+    path = tmp_path / "run.wandb"
+    path.write_bytes(run_file(*records))
     rates = throughput(perflog.read(path))[["tokens_per_s", "tokens_per_s_gpu"]]
     assert {*rates.dropna(axis="columns").columns} == {column}
 
