@@ -35,13 +35,13 @@ def rates_of_one_gpu(tables: Tables) -> Mapping[str, frozenset[str]]:
         if shape in named or (_is_row(shape) and _heads_one_gpu(tables.rows_of("lines", run), shape)):
             runs.add(run)
     steps = tables.rows("steps")
-    of_series = steps.where(steps.known(_RATE)).counts("run").keys() - printed.counts("run").keys()
-    runs |= {run for run in of_series if _is_series_of_one_gpu(tables.rows_of("values", run).counts("key"))}
+    unprinted = steps.where(steps.known(_RATE)).counts("run").keys() - printed.counts("run").keys()
+    runs |= {run for run in unprinted if _is_series_of_one_gpu(tables.rows_of("values", run).counts("key"))}
     return {run: frozenset(names | ({_RATE} if run in runs else set())) for run, names in found.items()}
 
 
 def _is_row(shape: str) -> bool:
-    """Return whether a line has values alone, whose names are in a header: `{step:d},{tokens_per_s:r}`."""
+    """Return whether a line has values alone, below a header: `{step:d},{tokens_per_s:r}`."""
     return not any(map(str.isalpha, _FIELD.sub("", shape)))
 
 
