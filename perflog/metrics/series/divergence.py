@@ -54,7 +54,7 @@ class Divergence(Struct, frozen=True):
 
     @property
     def is_lost(self) -> bool:
-        """Whether the series was finite and is not any more; a loss of the steps also if it never was."""
+        """Whether the series was finite and is not any more; the loss also if it never was."""
         return self.lasts and (self.last_finite is not None or self.name == LOSS)
 
 
@@ -164,7 +164,7 @@ def _rank_divergence(run: str, name: str, rows: Rows, column: str) -> Divergence
     index = len(flags) - stretches[-1][1] if lasts else int(flags.argmax())
     before = np.flatnonzero(~flags[:index])
     finite = int(before[-1]) if len(before) else None
-    if finite is None and column not in _COLUMNS:
+    if finite is None and column not in _COLUMNS and (name != LOSS or len(rows) == 1):
         return None  # a value that is not known yet is printed so too
     steps = [None if step == NULL else step for step in rows["step"].tolist()]
     return Divergence(

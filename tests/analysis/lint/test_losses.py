@@ -182,6 +182,7 @@ INF = float("inf")
             "grad_norm inf in 1 of 3 values, first at line 2",
         ),
         ([{"grad_norm": INF}], "note", "grad_norm inf in its 1 value"),
+        (values("loss", INF, INF), "warning", "loss inf in all 2 values"),  # on lines of epochs alone
         (values("aux_loss", 2.5, INF, 2.5), "note", "aux_loss inf in 1 of 3 values, first at line 2"),
     ],
 )
