@@ -47,6 +47,7 @@ def test_facts(text: str, facts: dict[str, int | str]) -> None:
         "    world_size: int = 8", "config.world_size = 16", "  --world-size N   number of ranks: 8 (default)",
         "Expected world size: 16", "GPUs: 0,1,2,3", "GPUs: 8/16", "GPU: 45 %", "GPU: 3", "Ranks: 0-7",
         "World size: 8, 16",
+        " rate: 4.4E-06 | global batch size:   128 | lm loss: 5.29E+00 | grad norm: 7.326 |",  # torn off
         "num_gpus: 0", "world_size: -1", "GPUs per node: 8", "Found 8 GPUs", "8 GPUs", "8 GPUs | 12.3 ms", "Device: 0",
         "NVIDIA H100 | 12.3 ms",
         "NVIDIA CUDA 12", "NVIDIA TensorRT 10", "AMD EPYC 7763", "machine: Intel Xeon 8480", "GPU 3: 8",

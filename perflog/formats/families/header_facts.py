@@ -96,13 +96,14 @@ _OTHERS = (
     "requires? needs? usage help default recommended expected previous baseline reference compared versus vs peak "
     "theoretical warn(?:ing)? error fail(?:ed|ure)? if supported available free max(?:imum)?(?!\\s1[0-9]{3}) "
     "min(?:imum)? saved worth todo example should would could can must may not no got old other another simulated "
-    "projected estimated target draft teacher reward def class return import self e\\.?g"
+    "projected estimated target draft teacher reward def class return import self e\\.?g "
+    "loss norm throughput elapsed"
 )
 _NO_FACT = lazy_pattern(
     rf"(?i)\b(?:{'|'.join(_OTHERS.split())})\b|(?<!=)==(?!=)|--[a-z]|[{{}}\x22'`$?!]|<[a-z]|(?<!<)->|per node"
     r"|\w\((?!R\)|TM\))"
 )
-"""What shows that a line may speak of another job, a limit or a program, not of this job."""
+"""What shows that a line may be of another job, a limit or a program, or is what is left of a torn line of steps."""
 
 _HEADING = lazy_pattern(
     r"(?i).*(?:config|setting|param|arg|option|setup|environment|system|hardware|device|info|bench|summary|run|job|test).*:\W*"
