@@ -15,6 +15,7 @@ from perflog.lazy_patterns import lazy_pattern
 FEW = 3
 """Different plain lines that prove a program together."""
 
+_GAPS = 3
 _WORD = lazy_pattern(r"[A-Za-z]+")
 _OTHER_MARKS = lazy_pattern(r"[^\w\s:=.,()/-]|--|==")
 _WORDS = frozenset(
@@ -39,7 +40,8 @@ def is_plain(line: Line) -> bool:
     fields = [f for f in line.template.fields if not f.is_dropped and f.name not in PLACES]
     texts = line.template.literals
     words = [word.lower() for text in texts for word in _WORD.findall(text)]
-    is_pair = len(fields) <= 1 and line.header_of is None and not line.under_header
+    gaps = sum(f.type == "b" for f in line.template.fields)  # of any width: between the names of columns
+    is_pair = len(fields) <= 1 and gaps < _GAPS and line.header_of is None and not line.under_header
     return is_pair and _WORDS.issuperset(words) and not any(map(_OTHER_MARKS.search, texts))
 
 

@@ -21,6 +21,8 @@ from perflog.tables.arrow import matching_mask
 _NUMBER = lazy_pattern(rb"[0-9]+")
 _MOST_ALIKE = 32
 """How many lines of a batch are tried that differ in their numbers alone. To try one takes about a millisecond."""
+_MOST_PLAIN = 32
+"""Different lines that are tried between the first plain line of a format and its proof, at most."""
 
 
 class LateFormats:
@@ -30,7 +32,10 @@ class LateFormats:
         self.formats = sorted(formats, key=lambda f: f.generic)
 
     def take_proven(self, batch: Batch) -> tuple[Format, int] | None:
-        """Take out the format that the first proving unread line proves; return it with the position of the line."""
+        """Take out the format that the first proving unread line proves; return it with where its lines begin.
+
+        They begin with the proof, or with plain lines of the format just before it.
+        """
         if not self.formats or not len(batch.unread_segments):
             return None
         texts = batch.bytes_at(batch.unread_segments)
@@ -45,6 +50,7 @@ class LateFormats:
         mask |= partial_mask(texts, [x for x in partial.values() if x])
         tried: set[bytes] = set()
         alike = Counter[bytes]()
+        plain: dict[str, tuple[int, int]] = {}  # by format its first plain line: position, number of lines tried
         for position in batch.unread_segments[np.flatnonzero(mask)].tolist():
             text = strip_rank_labels(batch.text(position, 1 << 16).encode())
             shape = _NUMBER.sub(b"0", text)
@@ -52,10 +58,14 @@ class LateFormats:
                 continue
             tried.add(text)
             alike[shape] += 1
-            form = next((form for form, x in (*possible, *partial.items()) if _proves(form, x, text)), None)
-            if form is not None:
-                self.formats.remove(form)
-                return form, position
+            for form, proof in (*possible, *partial.items()):
+                proves = _proves(form, proof, text)
+                if proves:
+                    self.formats.remove(form)
+                    first, number = plain.get(form.name, (position, len(tried)))
+                    return form, first if len(tried) - number <= _MOST_PLAIN else position
+                if proves is not None:
+                    plain.setdefault(form.name, (position, len(tried)))
         return None
 
 
@@ -71,11 +81,11 @@ def _pattern(line: Line) -> str:
     return f"(?s:{unnamed(line.template.pattern)})[ \\t]*$"
 
 
-def _proves(form: Format, proof: Line | Family, text: bytes) -> bool:
-    """Return whether a line or a family reads a string, and proves its format by it."""
+def _proves(form: Format, proof: Line | Family, text: bytes) -> bool | None:
+    """Return whether a line or a family that reads a string proves its format by it; None if it does not read it."""
     lines: tuple[Line, ...]
     if not isinstance(proof, Line):
         lines = tuple(filter(proves_format, proof.lines(text.decode("utf-8", "surrogateescape"))))
     else:
         lines = (proof,) if proof.template.has_literals(text) and proof.template.match(text) is not None else ()
-    return any(form.generic or not is_plain(line) for line in lines)
+    return any(form.generic or not is_plain(line) for line in lines) if lines else None

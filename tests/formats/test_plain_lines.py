@@ -17,6 +17,7 @@ TABLE = "Size(B)  Time(us)\n----------------\n1024  12.5\n2048  13.5\n4096  55.1
     [
         ("Training time: {time:.2f}s", True), ("{_:s}  Batch size = {batch_size:d}", True), ("Warmup ...", True),
         ("HellaSwag: {accuracy:f}", False), ("time {a:f} {b:f}", False), ("[time: {a:f}]", False),
+        ("Benchmark{_:b}Time{_:b}CPU{_:b}Iterations", False),
     ],
 )  # fmt: skip
 def test_plain_lines(text: str, plain: bool) -> None:

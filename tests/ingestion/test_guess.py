@@ -286,10 +286,10 @@ def test_settings_alone_are_no_suggestion_without_rows(log: Path) -> None:
 
 
 NAMED = {  # lines of public programs, and what a suggested file reads from one of them
-    "Total img/sec on {k} GPU(s): {x:.1f} +-{k}.4": [
+    "Overall img/sec on {k} GPU(s): {x:.1f} +-{k}.4": [
         ("gpu", 0),
-        ("total_img_per_sec", 0.5),
-        ("total_img_per_sec_spread", 0.4),
+        ("overall_img_per_sec", 0.5),
+        ("overall_img_per_sec_spread", 0.4),
     ],
     "[  5] {k}.00-{k}.50   sec  1.09 GBytes  {x:.2f} Gbits/sec": [("gbytes", 1.09), ("bandwidth", 0.0625)],
     "eval time = {x:.2f} ms / {k} runs ( 25.12 ms per token, 39.81 tokens per second)": [

@@ -53,10 +53,10 @@ def test_a_run_has_the_format_of_its_rows(name: str, tmp_path: Path) -> None:
 
 
 def test_one_line_that_is_known_in_part_proves_no_format(tmp_path: Path) -> None:
-    """A line that begins like one of a benchmark's: alone it proves that, and of 41 lines only that it measures."""
+    """A line that begins like one of a benchmark's, in words that any program may print."""
     partly = "Concurrency: 1, throughput: 2029.6 infer/sec, latency 491 usec\n"
-    assert perflog.read(log(tmp_path, partly + UNKNOWN)).runs["format"].tolist() == ["meters"]
-    assert perflog.read(log(tmp_path, partly)).runs["format"].tolist() == ["serving_benchmark"]
+    for text in (partly + UNKNOWN, partly):
+        assert perflog.read(log(tmp_path, text)).runs["format"].tolist() == ["meters"]
 
 
 def test_a_log_of_an_error_alone_is_a_run_with_a_failure(tmp_path: Path) -> None:
