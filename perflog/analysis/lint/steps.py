@@ -56,7 +56,7 @@ def steps_merged(data: LintInput) -> Iterator[Finding]:
             odd[name][0].item() for name in ("steps_averaged", "step_time_s", "line", "loss", "perplexity")
         )
         message = f"{count(len(odd), 'line')} of {len(steps)}: line {line} covers {count(n, 'step')}"
-        message += f", most lines {usual}" if usual > 1 else ""
+        message += f", {'most lines' if 2 * len(odd) < len(steps) else 'others'} {usual}" if usual > 1 else ""
         if not math.isnan(time) and n > 1:
             message += f", so its time of {seconds(time)} covers {count(n, 'step')}"
         if not math.isnan(loss) and n > 1:

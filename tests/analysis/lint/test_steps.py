@@ -41,6 +41,8 @@ def test_lines_that_may_cover_other_steps() -> None:
     assert "3 steps, most lines 2," in messages("steps-merged", [*twos, *steps(9, steps_averaged=3)])[0]
     one = messages("steps-merged", [*tens, *steps(31), *steps(40, steps_averaged=10)])
     assert one == ["1 line of 5: line 4 covers 1 step, most lines 10"]
+    few = messages("steps-merged", [*steps(1), *steps(10, steps_averaged=9), *tens[1:]])  # two of four are not most
+    assert few == ["2 lines of 4: line 1 covers 1 step, others 10"]
     assert messages("steps-merged", [*tens, *steps(31, steps_averaged=None), *steps(40, steps_averaged=10)]) == []
 
 
