@@ -31,7 +31,7 @@ def test_of_lines_that_differ_in_their_numbers_alone_a_few_are_tried(monkeypatch
     tried: set[bytes] = set()
     proves = late_formats._proves
 
-    def counted(form: Format, proof: Line | Family, text: bytes) -> bool:
+    def counted(form: Format, proof: Line | Family, text: bytes) -> bool | None:
         tried.add(text)
         return proves(form, proof, text)
 

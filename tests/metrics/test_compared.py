@@ -47,7 +47,7 @@ def test_one_value_of_each_key() -> None:
     assert samples(TABLE, column) == [
         ("b", "x time", "s", None, 6.0), ("b", "y time", "", None, 2.0), ("a", "x time", "s", None, 3.0),
     ]  # fmt: skip
-    named = ComparedColumn("phase", lambda keys: keys["kind"].upper(), "time", by=("kind",))
+    named = ComparedColumn("phase", lambda keys: str(keys["kind"]).upper(), "time", by=("kind",))
     assert [name for _, name, *_ in samples(TABLE, named)] == ["X", "Y", "X"]
 
 

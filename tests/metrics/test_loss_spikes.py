@@ -14,7 +14,8 @@ from perflog.metrics import Tables
 
 
 def healthy(number: int = 100) -> Floats:
-    return 1.8 + 6 * np.arange(1, number + 1) ** -0.6 + 0.01 * np.sin(7.0 * np.arange(number))
+    steps = np.arange(number, dtype=np.float64)
+    return np.asarray(1.8 + 6 * (steps + 1) ** -0.6 + 0.01 * np.sin(7.0 * steps), np.float64)
 
 
 def sentences(losses: Floats, path: Path, norms: Floats | None = None, every: int = 10, ranks: int = 0) -> list[str]:

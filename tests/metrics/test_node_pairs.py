@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from itertools import combinations, islice
 from pathlib import Path
+from typing import cast
 
 import pandas as pd
 from support.metrics_logs import by_hand, row, rows
@@ -64,7 +65,7 @@ def test_a_node_of_few_pairs_is_not_judged(tmp_path: Path) -> None:
             [{"run": f"{a}{b}", "bytes": 8, "busbw_gbps": value} for (a, b), value in measured.items()]
         ), "collectives")  # fmt: skip
         found = _group_rows(rows, {f"{a}{b}": (a, b) for a, b in measured})
-        return {row["node"]: row["slow"] for row in found if row["of"] == "node"}
+        return {str(row["node"]): cast("bool | None", row["slow"]) for row in found if row["of"] == "node"}
 
     usual = {pair: 13.5 + 0.01 * k for k, pair in enumerate(combinations("cdefg", 2))}
     of_a = {("a", other): 5.0 for other in "cde"}

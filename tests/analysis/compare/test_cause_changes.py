@@ -94,7 +94,20 @@ def test_a_rank_that_is_slow_on_one_side_comes_first(tmp_path: Path) -> None:
 )
 def test_ranks_of_a_node_that_are_slow_on_one_side(slow: Sequence[int], text: str) -> None:
     changes = [
-        CauseChange("", "B", CauseKey("job", "slow rank", "compute", rank=rank), *[None] * 6, False, False, "B")
+        CauseChange(
+            "",
+            "B",
+            CauseKey("job", "slow rank", "compute", rank=rank),
+            None,
+            None,
+            None,
+            None,
+            None,
+            None,
+            False,
+            False,
+            "B",
+        )
         for rank in slow
     ]
     assert list(_slow_together(changes)) == [text]

@@ -13,7 +13,8 @@ TABLE = "Size(B)  Time(us)\n----------------\n1024  12.5\n2048  13.5\n4096  55.1
 
 def run_of(text: str) -> dict[str, Any]:
     (row,) = read(text.encode()).rows("runs")
-    return {name: row[name] for name in ("world_size", "device", "dtype", "model")} | json.loads(row["config"])
+    config: dict[str, Any] = json.loads(row["config"])
+    return {name: row[name] for name in ("world_size", "device", "dtype", "model")} | config
 
 
 def test_facts_above_a_table() -> None:
