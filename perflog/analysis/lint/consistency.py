@@ -343,7 +343,10 @@ def _runs_with_long_parts(data: LintInput) -> list[LintedRun]:
 
 
 def _phases_exceed(run: LintedRun) -> Iterator[Finding]:
-    """Phases shorter than their parts on the same clock, all ranks of a step summed: ranks need not be known."""
+    """Phases shorter than their parts on the same clock, all ranks of a step summed: ranks need not be known.
+
+    Of a smallest and a largest time over the ranks, the smallest of the parts counts: the largest may be of other ranks.
+    """
     phases, declared = run["phases"].where(run["phases"].known("step")), run.semantics.phases
     if not len(phases):
         return
@@ -351,12 +354,16 @@ def _phases_exceed(run: LintedRun) -> Iterator[Finding]:
     groups = groups_of(codes, phases["step"])
     steps, step_index = np.unique(phases["step"][groups.first], return_inverse=True)
     times: dict[str, Floats] = {}  # of each step
+    least: dict[str, Floats] = {}
     counts: dict[str, Ints] = {}
     group_codes, sums = codes[groups.first], groups.sums(phases["time_s"])
+    least_sums = groups.sums(np.where(np.isnan(phases["min_s"]), phases["time_s"], phases["min_s"]))
     for code in np.unique(group_codes).tolist():
         chosen = group_codes == code
         times[words[code]], counts[words[code]] = np.full(len(steps), np.nan), np.zeros(len(steps), np.int64)
         times[words[code]][step_index[chosen]] = sums[chosen]
+        least[words[code]] = np.full(len(steps), np.nan)
+        least[words[code]][step_index[chosen]] = least_sums[chosen]
         counts[words[code]][step_index[chosen]] = groups.sizes[chosen]
     for name, parts in _parts_of_phases(declared):
         inner = [part for part in parts if part in times]
@@ -364,7 +371,7 @@ def _phases_exceed(run: LintedRun) -> Iterator[Finding]:
             continue
         complete = (counts[name] > 0) & np.all([counts[part] == counts[name] for part in inner], axis=0)
         with np.errstate(all="ignore"):
-            ratio = np.sum([times[part] for part in inner], axis=0) / times[name]
+            ratio = np.sum([least[part] for part in inner], axis=0) / times[name]
         exceeds = complete & (ratio > 1 + _PHASE_SLACK)
         if exceeds.any():
             wrong = steps[exceeds]

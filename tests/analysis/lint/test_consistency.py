@@ -265,6 +265,19 @@ def test_only_steps_with_all_parts_of_all_ranks_are_judged(of_phases: Any) -> No
     assert finding.message.startswith("first exceeds whole in 1 of 2 steps, by up to 100.0 %")
 
 
+@pytest.mark.parametrize(("least", "found"), [(600, 0), (800, 1)])
+def test_of_times_over_the_ranks_the_smallest_of_the_parts_count(tmp_path: Path, least: int, found: int) -> None:
+    """The largest time of each part may be of another rank."""
+    step = (
+        " iteration {0:8d}/ 100 | elapsed time per iteration (ms): 2000.0 | lm loss: 5.348983E+00 |\n"
+        "(min, max) time across ranks (ms):\n    forward-backward ....: (1500.10, 1520.22)\n"
+        "    forward-compute .....: ({1}.12, 919.31)\n    backward-compute ....: ({1}.52, 890.22)\n"
+    )
+    path = tmp_path / "run.log"
+    path.write_text("".join(step.format(number, least) for number in range(1, 9)))
+    assert len([each for each in perflog.lint(perflog.read(path)).code if each == "parts-exceed-whole"]) == found
+
+
 def test_phases_that_are_longer_than_the_step() -> None:
     rows = [row for n in range(1, 9) for row in [*steps(n), phase("a", n, 0.75), phase("b", n, 0.5)]]
     (finding,) = linted("parts-exceed-whole", rows)
