@@ -345,7 +345,7 @@ def _runs_with_long_parts(data: LintInput) -> list[LintedRun]:
 def _phases_exceed(run: LintedRun) -> Iterator[Finding]:
     """Phases shorter than their parts on the same clock, all ranks of a step summed: ranks need not be known.
 
-    Of a smallest and a largest time over the ranks, the smallest of the parts counts: the largest may be of other ranks.
+    Of times over the ranks, the smallest of each part counts: the largest may be of other ranks.
     """
     phases, declared = run["phases"].where(run["phases"].known("step")), run.semantics.phases
     if not len(phases):
