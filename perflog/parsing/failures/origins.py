@@ -18,8 +18,12 @@ _RANK_LABEL = lazy_pattern(r"\[rank(?P<rank>\d+)\]:|\[[0-9]+,(?P<mpi>\d+)\]<")
 _SPACED = lazy_pattern(r"\[rank\d+\]:$")
 """PyTorch's label before the lines of an exception, with a space between them."""
 
-_OWN_LABEL = lazy_pattern(r"\[rank(?P<rank>\d+)\]: ?\[[EFW]\d{3,4} \d\d:")
-"""The label that PyTorch's logger puts before its own lines: the rank in the job, whatever group the message is of."""
+_OWN_LABEL = lazy_pattern(r"\[rank(?P<rank>\d+)\]: ?$")
+_OF_LOGGER = lazy_pattern(r"\[[EFW]\d{3,4} \d\d:")
+"""The beginning of a line of PyTorch's logger. The label before it has the rank in the job, whatever group it is of."""
+
+_IN_GROUP = lazy_pattern(r"\[PG (?:ID )?(?P<id>\w+)[^\]]* Rank \d+\]")
+"""How PyTorch names a process group and the rank in it. Group 0 is the whole job."""
 
 _LOCAL_LABEL = lazy_pattern(r"\[default(?P<local>\d+)\]:")
 _TASK = lazy_pattern(r"(?:^|[\]:] ?) *(?P<task>\d{1,6}): ")
@@ -112,11 +116,26 @@ def _add_from_text(origin: Origin, labels: str, text: str, before: str) -> None:
 
 
 def _printed_rank(text: str) -> tuple[int, str] | None:
-    """Return the rank that a string names, if it names one and no other."""
+    """Return the rank in the job that a string names, if it names one and no other."""
+    if names_rank_in_group(text):
+        return None
     if match := _TENSOR_PARALLEL.match(text):
         return int(match["tp"]), "printed"
     found = {int(next(filter(None, match.groups()))) for match in _RANK.finditer(text)}
     return (found.pop(), "printed") if len(found) == 1 else None
+
+
+def names_rank_in_group(text: str) -> bool:
+    """Return whether a line names its rank in a process group that is not the whole job.
+
+    Example:
+        >>> names_rank_in_group("[PG ID 3 PG GUID 7(EXPERT_PG) Rank 1] Watchdog caught collective operation timeout")
+        True
+        >>> names_rank_in_group("[PG ID 0 PG GUID 0(default_pg) Rank 1] Watchdog caught collective operation timeout")
+        False
+    """
+    match = _IN_GROUP.search(text)
+    return match is not None and match["id"] != "0" and "default_pg" not in match[0]
 
 
 def rank_of_logger(labels: str, text: str) -> int | None:
@@ -125,10 +144,10 @@ def rank_of_logger(labels: str, text: str) -> int | None:
     `[Rank 1]` in the message may be the rank in a process group.
 
     Example:
-        >>> rank_of_logger("[rank9]:", "[E416 13:21:26.967375581 ProcessGroupNCCL.cpp:616] [Rank 1] Watchdog caught")
+        >>> rank_of_logger("[rank9]:", "[E1216 13:21:26.967375581 ProcessGroupNCCL.cpp:616] [Rank 1] Watchdog caught")
         9
     """
-    match = _OWN_LABEL.search(labels + text[:9])
+    match = _OWN_LABEL.search(labels) if _OF_LOGGER.match(text) else None
     return None if match is None else int(match["rank"])
 
 

@@ -46,7 +46,7 @@ from perflog.parsing.failures.kinds import (
     undone_by,
 )
 from perflog.parsing.failures.log_starts import LogStarts
-from perflog.parsing.failures.origins import Origin, origin_of, rank_of_logger, split_labels
+from perflog.parsing.failures.origins import Origin, names_rank_in_group, origin_of, rank_of_logger, split_labels
 from perflog.parsing.failures.stalled_ranks import StalledRanks
 from perflog.parsing.match.line_stamps import StampReader
 from perflog.parsing.match.prefilter import held_literals
@@ -318,9 +318,10 @@ class FailureReader:
         """Return the failure that a line reports without a traceback."""
         values, origin = found.values, origin_of(labels, text, found.start)
         rank = rank_of_logger(labels, text)
-        if rank is not None and values.get("rank", str(rank)) != str(rank):  # the message names the rank in a group
-            values = {name: value for name, value in values.items() if name != "rank"}
+        if rank is not None and values.get("rank", str(rank)) != str(rank):
             origin.rank, origin.rank_by = rank, "label"
+        if values.get("rank", str(rank)) != str(rank) and (rank is not None or names_rank_in_group(text)):
+            values = {name: value for name, value in values.items() if name != "rank"}  # it is the rank in a group
         message = values.get("message") or text[message_start(text, found.start) :]
         traced = not found.anchored  # a line like an exception may be one that a program caught
         return Failure(position, position >> PART_BITS, found.kind, message[:MESSAGE], values, origin, labels, traced)

@@ -637,6 +637,26 @@ def test_the_label_of_a_logger_is_the_rank_and_that_of_the_message_may_be_of_a_g
     assert perflog.diagnose(log).verdict == "Ended by a collective that timed out (BROADCAST after 600.1 s), line 1"
 
 
+@pytest.mark.parametrize("date", ["E416", "E1224"])  # before October and since
+def test_the_label_of_a_logger_is_the_rank_all_year(tmp_path: Path, date: str) -> None:
+    line = OF_A_GROUP.format(node=1, rank=9, of_group=1).replace("E416", date)
+    assert read(tmp_path, line).table("failures")["rank"].tolist() == [9]
+
+
+@pytest.mark.parametrize(
+    ("group", "absent"), [("PG ID 3 PG GUID 7(EXPERT_PG)", []), ("PG ID 0 PG GUID 0(default_pg)", [2])]
+)
+def test_the_rank_in_a_group_is_none_of_the_job(tmp_path: Path, group: str, absent: list[int]) -> None:
+    line = (
+        "[E105 10:00:00.000000 ProcessGroupNCCL.cpp:607] [{} Rank {}] Watchdog caught collective operation timeout: "
+        "WorkNCCL(SeqNum=9, OpType=ALLTOALL, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600000 milliseconds "
+        "before timing out.\n"
+    )
+    steps = "".join(f"step {number} | loss 2.5 | 100.5 ms\n" for number in range(1, 9))
+    text = steps + "".join(line.format(group, rank) for rank in (0, 1, 3))
+    assert [each["rank"] for each in culprits(read(tmp_path, text))] == absent
+
+
 def test_an_address_of_any_node_names_none(tmp_path: Path) -> None:
     text = "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n\tip: {}\n"
     found = [culprits(read(tmp_path, text.format(ip), f"{ip}.log")) for ip in ("0.0.0.0", "10.0.0.7")]
