@@ -44,11 +44,12 @@ from perflog.parsing.input.process_files import (
     are_processes,
     count_gpus_of_nodes,
     gpu_of_node,
-    have_equal_settings,
+    header_of,
     numbers_of_runs,
     printed_losses,
     shape_of_process,
 )
+from perflog.parsing.input.program_headers import are_alike
 from perflog.parsing.input.rank_names import (
     are_divided,
     errors_of_torchrun,
@@ -317,7 +318,7 @@ def _gpus_of_nodes(files: Sequence[_File]) -> Iterator[tuple[list[_File], str]]:
     for job_files in alike.values():
         if not count_gpus_of_nodes([file.path for file in job_files]) or not _are_in_step(job_files):
             continue
-        if _are_of_one_program(job_files) and have_equal_settings([file.head for file in job_files]):
+        if _are_of_one_program(job_files) and are_alike([header_of(file.head) for file in job_files]):
             yield job_files, "their names count the GPUs of all nodes, and they print the same steps at the same times"
 
 

@@ -170,7 +170,9 @@ class _Chains:
         self._neighbours = {(extent.log, extent.index): extent for extent in order}
         self._saves = _saves(tables.rows("milestones"))
         self._settings = _comparable(settings_by_run(tables))
-        self._ids = {run: job_id(config) for run, config in tables.rows("runs").records("run", "config")}
+        runs = tables.rows("runs")
+        self._ids = {run: job_id(config) for run, config in runs.records("run", "config")}
+        self._labels = dict(runs.records("run", "label"))
         self._job_of: dict[str, list[str]] = {}
 
     def attempts(self) -> dict[str, Attempt]:
@@ -209,7 +211,8 @@ class _Chains:
         """The run before in the log, if a run with its settings goes on at a step that it reached after its first."""
         is_within = before.first_step < extent.first_step <= before.last_step
         differing = _differing(self._settings[before.run], self._settings[extent.run], same_log=True)
-        if not is_within or differing or not _follows(before, extent):
+        is_same = not differing and self._labels[before.run] == self._labels[extent.run]
+        if not is_within or not is_same or not _follows(before, extent):
             return None
         evidence = f"it goes on at step {extent.first_step:,}, which the attempt before reached"
         return before, (None, extent.first_step_line, evidence)

@@ -12,10 +12,8 @@ import re
 from collections.abc import Iterable, Sequence
 
 from perflog.formats.vocabulary import COUNTERS, EVALUATIONS
-from perflog.grouping import grouped
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.name_prefixes import first_step
-from perflog.parsing.input.rank_names import COORDINATES
 
 HEAD = 1 << 16
 """Bytes of a file in which its first steps are."""
@@ -31,21 +29,12 @@ _GPU_OF_NODE = lazy_pattern(
     r"(?i)(?<![a-z])(?:node|host|machine|server|worker|pod)[-_.=]?(?P<node>[0-9]{1,6})(?![0-9])(?=.*?(?<![a-z])"
     r"(?:gpu|device|cuda|local[-_]?rank)[-_.=]?(?P<gpu>[0-9]{1,3})(?![0-9]))"
 )
-_SETTING = lazy_pattern(  # a time or a size with its unit is measured
-    rb"(?<![\w.])([A-Za-z_][\w.]*)[\"']?(?: ?= ?|: ?)(?![0-9.]+ ?(?:[mun]?s|sec|[KMGT]i?B)\b)([^\s,;|]+)"
-)
-_WORD = lazy_pattern(r"[a-z]+")
 _NO_NAME = lazy_pattern(r"[^A-Za-z0-9_./-]+")
 _OF_RUNS = COUNTERS | EVALUATIONS | frozenset(
     "adapter arm attempt bs candidate case config exp experiment fold job lr r rep repeat run sample seed split sweep "
     "trial try v variant version".split()
 )  # fmt: skip
 """Words before the number of a run, an epoch or the like: files that differ in it are of several runs."""
-
-_OF_PROCESS = COORDINATES | frozenset(
-    "rank hostname gpu device cuda pid ip addr address port bus pci uuid log file".split()
-)
-"""Words in the name of a setting that is another one in each process of a job."""
 
 Losses = dict[tuple[int, int], tuple[bytes, bytes]]
 """The printed loss of each epoch and step, with the line that prints it."""
@@ -122,20 +111,11 @@ def gpu_of_node(path: str) -> tuple[str, int, int] | None:
     return shape, int(match["node"]), int(match["gpu"])
 
 
-def have_equal_settings(heads: Sequence[bytes]) -> bool:
-    """Return whether what several files print before their first step has no name with different values.
-
-    Names of the process, such as its rank, its host and its port, differ in the files of one job.
-    """
-    settings: dict[bytes, set[tuple[bytes, ...]]] = {}
-    for head in heads:
-        lines = head.splitlines()
-        first = next((n for n, line in enumerate(lines) if first_step(line) is not None), len(lines))
-        own = grouped((match[1].lower(), match[2]) for line in lines[:first] for match in _SETTING.finditer(line))
-        for name, values in own.items():
-            settings.setdefault(name, set()).add(tuple(values))
-    different = (name.decode() for name, values in settings.items() if len(values) > 1)
-    return all(_OF_PROCESS & {*_WORD.findall(name)} for name in different)
+def header_of(head: bytes) -> list[str]:
+    """Return the lines before the first step."""
+    lines = head.splitlines()
+    first = next((n for n, line in enumerate(lines) if first_step(line) is not None), len(lines))
+    return [line.decode("utf-8", "replace") for line in lines[:first]]
 
 
 def printed_losses(head: bytes) -> Losses:

@@ -179,6 +179,28 @@ def test_first_lines_that_are_printed_again_begin_a_run(begins: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("setting", "others"),
+    [
+        ("lr: {}, batch_size: 32", (0.1, 0.01)),
+        ("Namespace(lr={})", (0.1, 0.01)),
+        ("Model of {}M parameters", (125, 350)),
+    ],
+)
+def test_another_setting_is_the_label_of_a_run_that_starts_again(setting: str, others: tuple[float, float]) -> None:
+    first, other = ((*START, setting.format(value), "master_port=29500") for value in others)
+    again = (*first[:-1], "master_port=29512")
+    labels = [[run[0] for run in runs(restarted(8, start=first, again=each))] for each in (again, other)]
+    assert labels == [[None, None], [None, setting.format(others[1])]]
+
+
+def test_steps_of_an_evaluation_begin_no_run() -> None:
+    """Its workers print the first lines again; the training goes on after its last step."""
+    lines = [f"step {step} | loss {9 - step / 5:.3f} | 118.{step} ms" for step in range(1, 31)]
+    data = "\n".join([*START, *lines[:20], *START, *lines[1:6], *lines[20:], ""]).encode()
+    assert len(runs(data)) == 1
+
+
+@pytest.mark.parametrize(
     "data",
     [
         restarted(1),  # an epoch, whose steps begin again

@@ -4,12 +4,13 @@ Steps that begin again show no other run: ranks print them, and epochs. A headin
 of the run above does: `### BF16`, `=== seed 2 ===`, `run 2:`, `$ python train.py --compile`. So does another name
 before the lines of steps: `gpt2: step 1`, later `llama3: step 1`.
 
-The first lines of the log, printed again before steps that go back, show that the program has started again.
+The first lines of the log, printed again before steps that go back, show that the program has started again. If it
+prints another setting, that line is the label of the run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 
 import numpy as np
 from msgspec import Struct
@@ -19,13 +20,14 @@ from perflog.formats.vocabulary import EVALUATIONS, MOMENTS, NUMBERED, NUMBERED_
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.assemble.runs.printed_steps import FEW, PLAIN, PrintedSteps
 from perflog.parsing.input.name_prefixes import LEAD
+from perflog.parsing.input.program_headers import LONGEST, MOST_LINES, different_lines
 from perflog.parsing.match.records import Batch
 from perflog.tables.row_order import PART_BITS
 
 END = 1 << 62
 """After all positions."""
 
-_LINES = 100  # above a step, among which headings are looked for
+_LINES = MOST_LINES  # above a step, among which headings are looked for
 _LONGEST = 100  # characters of a heading
 _DIRECTLY = 3  # lines from a name or a title to the first step: a rule or a header may be between
 _COMMANDS = "$"
@@ -100,7 +102,7 @@ class HeadedRuns(Struct):
     below: Sequence[Heading] = ()  # since the last step
     is_named: bool = False  # whether names before the lines of steps distinguish the runs
     is_simple: bool = True
-    opening: Sequence[str] = ()  # the first lines of the log, without digits
+    header: Sequence[str] = ()  # the first lines of the log, up to its first step
 
     def runs(self, steps: PrintedSteps, batch: Batch, low: int, high: int, before: float) -> list[HeadedRun]:
         """Return the runs that begin in a batch.
@@ -118,7 +120,7 @@ class HeadedRuns(Struct):
             return found
         is_plain = steps.epochs == PLAIN
         positions, numbers = steps.positions[is_plain], steps.steps[is_plain]
-        self.opening = self._opening(steps, batch, low)
+        self.header = self._header(steps, batch, low)
         if not len(numbers):
             self.below = [*self.below, *headings_between(batch, low, high)]
             return found
@@ -133,10 +135,10 @@ class HeadedRuns(Struct):
             if not (begins_again[k] or self.is_named):
                 continue
             position, after = int(positions[k]), int(positions[k - 1]) + 1 if k else low
-            if self.first < numbers[k] and position < before and k - begin >= FEW:
-                restart = self._printed_again(batch, after, position)
+            if self.first < numbers[k] and position < before and k - begin >= FEW and _goes_on(numbers, k, self.last):
+                restart = self._started_again(batch, after, position)
                 if restart is not None:
-                    found.append(HeadedRun(restart, None, None))
+                    found.append(restart)
                     begin = k
                     continue
             between = headings_between(batch, after, position)
@@ -158,20 +160,26 @@ class HeadedRuns(Struct):
         self.below = headings_between(batch, int(positions[-1]) + 1, high)
         return found
 
-    def _opening(self, steps: PrintedSteps, batch: Batch, low: int) -> Sequence[str]:
+    def _header(self, steps: PrintedSteps, batch: Batch, low: int) -> Sequence[str]:
         """Return the first lines of the log up to its first step, as far as they have been read with a batch."""
-        if self.first is not None or len(self.opening) == _OPENING:
-            return self.opening
+        if self.first is not None or len(self.header) >= _LINES:
+            return self.header
         first = next(iter(steps.positions.tolist()), END)
-        return [*self.opening, *(text for _, text in _starts(batch, low, first, first=True))][:_OPENING]
+        return [*self.header, *_lines_between(batch, low, first, LONGEST, is_first=True)[1]][:_LINES]
 
-    def _printed_again(self, batch: Batch, low: int, high: int) -> int | None:
-        """Return where the first lines of the log are printed again between two positions; None if they are not."""
-        if len(self.opening) < _FEWEST:
+    def _started_again(self, batch: Batch, low: int, high: int) -> HeadedRun | None:
+        """Return the run that begins where the program starts again between two positions; None if it does not."""
+        opening = [text for _, text in _starts(range(len(self.header)), self.header)[:_OPENING]]
+        if len(opening) < _FEWEST:
             return None
-        lines, number = _starts(batch, low, high), len(self.opening)
-        parts = (lines[n : n + number] for n in range(len(lines) - number + 1))
-        return next((part[0][0] for part in parts if [text for _, text in part] == self.opening), None)
+        positions, texts = _lines_between(batch, low, high, LONGEST)
+        lines = _starts(positions, texts)
+        parts = (lines[n : n + len(opening)] for n in range(len(lines) - len(opening) + 1))
+        begin = next((part[0][0] for part in parts if [text for _, text in part] == opening), None)
+        if begin is None:
+            return None
+        different = different_lines([self.header, texts[positions.index(begin) :]])
+        return HeadedRun(begin, different[1].strip()[:_LONGEST] if different else None, None)
 
     def _changes_name(self, batch: Batch, positions: Ints, begins_again: Mask) -> Mask:
         """Return which steps have another name before their line than the step before them, if runs may have names."""
@@ -190,31 +198,49 @@ class HeadedRuns(Struct):
         has_steps = bool(last) or self.first is not None
         if not (self.is_simple and has_steps):
             return False
-        opening = self._opening(steps, batch, 0)[:1]
-        return any([text] == opening for _, text in _starts(batch, begins, END)) or bool(
-            headings_between(batch, begins, END)
-        )
+        header = self._header(steps, batch, 0)
+        opening = [text for _, text in _starts(range(len(header)), header)[:1]]
+        below = _starts(*_lines_between(batch, begins, END, LONGEST))
+        return any([text] == opening for _, text in below) or bool(headings_between(batch, begins, END))
 
 
 def headings_between(batch: Batch, low: int, high: int) -> list[Heading]:
     """Return the headings among the last lines of a batch from one position to before another."""
-    return list(_headings(*_lines_between(batch, low, high)))
+    return list(_headings(*_lines_between(batch, low, high, _LONGEST)))
 
 
-def _starts(batch: Batch, low: int, high: int, first: bool = False) -> list[tuple[int, str]]:
-    """Return the lines with words among the last or first lines between two positions, with `#` for their digits."""
-    lines = zip(*_lines_between(batch, low, high, first), strict=True)
+def _goes_on(numbers: Ints, k: int, last: int) -> bool:
+    """Return whether a program that goes back at a step may have started again: it then does the steps after it.
+
+    An evaluation between two steps counts steps of its own, and the training goes on after its last one.
+    """
+    reached = max(int(numbers[:k].max(initial=-1)), last)
+    beyond = np.flatnonzero(numbers[k:] > reached)
+    if not len(beyond):
+        return True
+    strides = np.diff(numbers[k : k + beyond[0] + 1])
+    return len(strides) > 0 and int(strides[-1]) <= 2 * max(int(np.median(strides)), 1)
+
+
+def _starts(positions: Iterable[int], texts: Iterable[str]) -> list[tuple[int, str]]:
+    """Return the lines with words and their positions, with `#` for digits."""
+    lines = zip(positions, texts, strict=True)
     return [(position, _DIGITS.sub("#", text)) for position, text in lines if _LETTERS.match(text)]
 
 
-def _lines_between(batch: Batch, low: int, high: int, is_first: bool = False) -> tuple[list[int], list[str]]:
-    """Return the positions and texts of the last lines between two positions, or of the first ones."""
+def _lines_between(
+    batch: Batch, low: int, high: int, longest: int, is_first: bool = False
+) -> tuple[list[int], list[str]]:
+    """Return the positions and texts of the last lines between two positions, or of the first ones.
+
+    A line longer than `longest` characters is cut after one more.
+    """
     first, end = batch.rows_from(np.array([low, high], np.int64)).tolist()
     rows = np.arange(first, min(end, first + _LINES)) if is_first else np.arange(max(first, end - _LINES), end)
     if not len(rows):
         return [], []
     positions = batch.positions_of(rows)
-    return positions.tolist(), batch.texts(positions, _LONGEST + 1)
+    return positions.tolist(), batch.texts(positions, longest + 1)
 
 
 def _headings(positions: Sequence[int], texts: Sequence[str]) -> Iterator[Heading]:
