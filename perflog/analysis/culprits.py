@@ -116,7 +116,7 @@ def culprits_of(rows: Sequence[FailureRow], judged: Judgement) -> list[Culprit]:
     return found
 
 
-def with_hosts(culprits: Sequence[Culprit], hosts: Mapping[int, str]) -> list[Culprit]:
+def with_hosts(culprits: Sequence[Culprit], hosts: Mapping[int, str | None]) -> list[Culprit]:
     """Return culprits with the host of their rank as node, where no line about them names one; `hosts`: by rank."""
     return [
         replace(each, node=hosts.get(each.rank)) if each.node is None and each.rank is not None else each

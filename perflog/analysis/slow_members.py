@@ -24,7 +24,7 @@ from perflog.metrics import Options, Tables, imbalance, node_pairs, whatif
 from perflog.metrics.causes import causes_by_run
 from perflog.metrics.causes.slow_steps import SLOW_STEPS
 from perflog.metrics.power.unlike_devices import unlike_devices
-from perflog.metrics.rank_hosts import hosts_of_ranks
+from perflog.metrics.rank_hosts import hosts_of_ranks, ranks_by_host
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.skew.hot_experts import expert_jobs
 from perflog.metrics.skew.named_ranks import NamedRank, named_rank_rows
@@ -63,17 +63,17 @@ def slow_members(tables: Tables, options: Options) -> list[Culprit]:
     return [*_experts(tables), *_stages(tables, options), *_replayed(tables, options)]
 
 
-def _hosts(tables: Tables) -> Mapping[int, str]:
+def _hosts(tables: Tables) -> Mapping[int, str | None]:
     """Return the hosts of the ranks of the only run with steps."""
     stepping = [*tables.counts("steps")]
     return hosts_of_ranks(tables, stepping[0]) if len(stepping) == 1 else {}
 
 
-def _whole_nodes(culprits: Sequence[Culprit], hosts: Mapping[int, str]) -> list[Culprit]:
+def _whole_nodes(culprits: Sequence[Culprit], hosts: Mapping[int, str | None]) -> list[Culprit]:
     """Return culprits with a node instead of its ranks where all of them are accused of the same."""
     alike = grouped(((each.kind, each.node), each) for each in culprits if each.is_rank_alone)
-    nodes = Counter(hosts.values())
-    whole = {key: each for key, each in alike.items() if key[1] and 1 < len(each) == nodes[key[1]]}
+    nodes = ranks_by_host(hosts)
+    whole = {key: each for key, each in alike.items() if 1 < len(each) == len(nodes.get(key[1] or "", ()))}
     found: dict[object, Culprit] = {}
     for n, each in enumerate(culprits):
         key = (each.kind, each.node)

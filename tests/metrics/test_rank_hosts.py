@@ -38,7 +38,7 @@ WORLD = "".join(map(begun, range(SIZE)))
 PAIRS = "".join(begun(rank, 2, rank % 2) for rank in range(SIZE))
 
 
-def hosts(text: str, path: Path) -> dict[int, str]:
+def hosts(text: str, path: Path) -> dict[int, str | None]:
     (path / "run.log").write_text(text)
     tables = Tables(perflog.read(path / "run.log"))
     return dict(hosts_of_ranks(tables, tables.rows("runs")["run"].tolist()[0]))
@@ -57,12 +57,19 @@ def test_hosts_that_are_not_known(text: str, tmp_path: Path) -> None:
 def test_a_rank_on_two_hosts_has_none(tmp_path: Path) -> None:
     """The job was started again on other nodes."""
     again = begun(0).replace("node3", "node9")
-    assert hosts(WORLD + again + steps([]), tmp_path) == {rank: HOSTS[rank] for rank in range(1, SIZE)}
+    assert hosts(WORLD + again + steps([]), tmp_path) == HOSTS | {0: None}
+
+
+@pytest.mark.parametrize("number", ["8,", "8torn", "1" * 9])
+def test_a_torn_number_of_ranks(number: str, tmp_path: Path) -> None:
+    last = begun(SIZE - 1).replace(f"nranks {SIZE}", f"nranks {number}")
+    assert hosts("".join(map(begun, range(SIZE - 1))) + last + steps([]), tmp_path) == HOSTS | {SIZE - 1: None}
 
 
 def test_in_words() -> None:
     assert host_in_words([2, 3], HOSTS) == "all ranks of node4"
     assert [host_in_words(ranks, HOSTS) for ranks in ([2], [1, 2], [9])] == ["node4", "", ""]
+    assert host_in_words([2, 3], HOSTS | {7: None}) == "node4"
 
 
 @pytest.mark.parametrize(("slow", "who"), [([5], "rank 5 (node5)"), ([2, 3], "node4")])
@@ -72,6 +79,12 @@ def test_a_culprit_has_its_node(slow: Sequence[int], who: str, tmp_path: Path) -
     assert [each.name for each in diagnose(log).culprits] == [who]
     node = who.removeprefix("rank 5 (").removesuffix(")")
     assert f" of 8 ({node}) " in " ".join(perflog.overview(log).reasons)
+
+
+def test_the_ranks_of_a_node_are_not_known_where_the_node_of_one_is_not(tmp_path: Path) -> None:
+    (tmp_path / "run.log").write_text("".join(map(begun, range(SIZE - 1))) + steps([2, 3]))
+    log = perflog.read(tmp_path / "run.log")
+    assert sorted(each.name for each in diagnose(log).culprits) == ["rank 2 (node4)", "rank 3 (node4)"]
 
 
 def test_files_of_the_library_beside_a_job(tmp_path: Path) -> None:

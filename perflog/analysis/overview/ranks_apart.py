@@ -174,7 +174,7 @@ def often(*rows: RankRow) -> str:
     return f"in {least}{min(shares, key=int)} % of {rows[0].rows:,} rows" if rows[0].rows > 1 else "printed once"
 
 
-def _stands_out(group: OutlierGroup, hosts: Mapping[int, str]) -> str:
+def _stands_out(group: OutlierGroup, hosts: Mapping[int, str | None]) -> str:
     """The metrics in which ranks are outliers, the surest first; `hosts`: the host of each rank, where known."""
     each = []
     by_figure = group.rows_by_figure
