@@ -46,6 +46,17 @@ def test_a_loss_that_does_not_come_back(tmp_path: Path) -> None:
     assert perflog.diagnose(perflog.read(tmp_path / "run.log")).loss == [text]
 
 
+@pytest.mark.parametrize(("last", "shown"), [(np.nan, "NaN"), (np.inf, "inf")])
+def test_a_loss_that_ends_in_no_number(last: float, shown: str, tmp_path: Path) -> None:
+    losses = healthy()
+    losses[80:90] = 9.7
+    losses[90:] = last
+    (text,) = sentences(losses, tmp_path)
+    assert text.endswith(f"rises from 2.27 to 9.7 and does not come back: {shown} at step 990.")
+    losses[:] = last
+    assert sentences(losses, tmp_path) == []
+
+
 def test_the_highest_of_several_and_one_that_does_not_come_back_first(tmp_path: Path) -> None:
     losses = healthy(200)
     losses[50:60] *= 4

@@ -27,7 +27,7 @@ class LossSpike(Struct, frozen=True):
         peak, peak_step: The highest loss.
         back_step: The step of the first usual loss after it.
         is_back: Whether the loss comes back.
-        last, last_step: The last loss of the run.
+        last, last_step: The last loss of the run, which may be infinite or NaN.
         grad_norm: The usual gradient norm and the highest one around the spike; None if it does not rise too.
     """
 
@@ -50,27 +50,30 @@ def loss_spikes(tables: Tables) -> Iterator[LossSpike]:
     steps = tables.rows("steps")
     if not steps.known("loss").any():
         return
-    for run, rows in steps.where(steps.known("loss")).by("run").items():
+    for run, rows in steps.where(steps.known("loss") | steps.nans("loss")).by("run").items():
         one = _of_one_rank(rows)
-        yield from (_spike(run, one, found) for found in excursions(one["loss"]))
+        finite = one.where(np.isfinite(one["loss"]))
+        yield from (_spike(run, finite, found, one) for found in excursions(finite["loss"]))
 
 
 def _of_one_rank(rows: Rows) -> Rows:
-    """Return the rows of the lowest rank with finite losses in the order of lines; a step of several lines once."""
-    rows = rows.where(np.isfinite(rows["loss"]))
-    rows = rows.where(rows["rank"] == rows["rank"].min()) if len(rows) else rows
+    """Return the rows of the lowest rank with a finite loss in the order of lines; a step of several lines once."""
+    finite = rows.where(np.isfinite(rows["loss"]))
+    rows = rows.where(rows["rank"] == finite["rank"].min(initial=np.iinfo(np.int64).max))
     rows = rows.where(np.argsort(rows["line"], kind="stable"))
     if not rows.known("step").all():
         return rows
     return rows.where(np.sort(groups_of(rows["epoch"], rows["step"]).first))
 
 
-def _spike(run: str, rows: Rows, found: Excursion) -> LossSpike:
+def _spike(run: str, rows: Rows, found: Excursion, printed: Rows) -> LossSpike:
+    """Return a spike of a run, by its rows with a finite loss and all rows in which it printed one."""
+    last_step = int(printed["step"][-1])
     losses, steps = rows["loss"], [None if step == NULL else step for step in rows["step"].tolist()]
     return LossSpike(
         run, int(rows["line"][found.begin]), steps[found.begin], found.usual, float(losses[found.peak]),
-        steps[found.peak], None if found.end is None else steps[found.end], found.end is not None, float(losses[-1]),
-        steps[-1], _grad_norms(rows, found),
+        steps[found.peak], None if found.end is None else steps[found.end], found.end is not None,
+        float(printed["loss"][-1]), None if last_step == NULL else last_step, _grad_norms(rows, found),
     )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise, zip_longest
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -239,7 +240,8 @@ def spikes(tables: Tables, marks: Mapping[str, str]) -> Iterator[str]:
     by_run = grouped((spike.run, spike) for spike in loss_spikes(tables))
     for run, found in by_run.items() if len(by_run) <= _FEW else ():
         highest = max(found, key=lambda spike: (not spike.is_back, spike.peak / spike.usual))
-        usual, peak, last = (show(value, "", 3) for value in (highest.usual, highest.peak, highest.last))
+        usual, peak = (show(value, "", 3) for value in (highest.usual, highest.peak))
+        last = "NaN" if isnan(highest.last) else show(highest.last, "", 3)
         at = f"step {highest.step:,}" if highest.step is not None else f"line {highest.line:,}"
         top = f" (step {highest.peak_step:,})" if highest.peak_step not in (None, highest.step) else ""
         end = f"{last} at step {highest.last_step:,}" if highest.last_step is not None else f"{last} at the end"
