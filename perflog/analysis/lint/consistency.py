@@ -263,17 +263,23 @@ def _phases_that_do_not_fit(data: LintInput) -> Iterator[Finding]:
         run = timed.get(misfit.run)
         if run is None or (misfit.whole != "step" and all(run.semantics.phase(part) for part in misfit.parts)):
             continue  # declared parts are compared step by step
+        rows = run["phases"].where(run["phases"].one_of("phase", misfit.parts))
+        whole = "step" if misfit.whole == "step" else "phase"
+        why = f"some of them time the same work, or not this {whole}"
+        are_largest = bool(rows.known("min_s").any())
+        if are_largest:
+            why = f"each is the time of its slowest rank, which may be another one, or {why}"
         message = (
             f"{first_few(misfit.parts, 6)} take {seconds(misfit.parts_s)} together, {misfit.whole} "
-            f"{seconds(misfit.whole_s)}, in the mean of the steady steps: some of them time the same work, or not this "
-            f"{'step' if misfit.whole == 'step' else 'phase'}; it is not divided"
+            f"{seconds(misfit.whole_s)}, in the mean of the steady steps: {why}; it is not divided"
         )
-        lines = run["phases"]["line"][run["phases"].one_of("phase", misfit.parts)]
+        lines = rows["line"]
         numbers = {"parts": misfit.parts_s, "whole": misfit.whole_s}
         form = run.semantics.format
         are_guessed = form is not None and form.generic  # the log does not say that they are parts
         if len(lines):
-            yield Finding(run.id, message, {run.id: lines}, numbers, severity="note" if are_guessed else None)
+            is_minor = are_guessed or are_largest
+            yield Finding(run.id, message, {run.id: lines}, numbers, severity="note" if is_minor else None)
 
 
 def _runs_that_may_not_fit(data: LintInput) -> list[LintedRun]:

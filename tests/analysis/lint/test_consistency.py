@@ -278,6 +278,19 @@ def test_of_times_over_the_ranks_the_smallest_of_the_parts_count(tmp_path: Path,
     assert len([each for each in perflog.lint(perflog.read(path)).code if each == "parts-exceed-whole"]) == found
 
 
+def test_largest_times_over_the_ranks_need_not_fit_into_a_step(tmp_path: Path) -> None:
+    step = (
+        " iteration {:8d}/ 100 | elapsed time per iteration (ms): 2000.0 | lm loss: 5.348983E+00 |\n"
+        "(min, max) time across ranks (ms):\n"
+        "    forward-compute .....: (400.12, 1519.31)\n    backward-compute ....: (380.52, 1490.22)\n"
+    )
+    path = tmp_path / "run.log"
+    path.write_text("".join(map(step.format, range(1, 9))))
+    (found,) = (each for each in perflog.lint(perflog.read(path)).itertuples() if each.code == "parts-exceed-whole")
+    assert found.severity == "note"
+    assert "each is the time of its slowest rank, which may be another one, or some" in found.message
+
+
 def test_phases_that_are_longer_than_the_step() -> None:
     rows = [row for n in range(1, 9) for row in [*steps(n), phase("a", n, 0.75), phase("b", n, 0.5)]]
     (finding,) = linted("parts-exceed-whole", rows)
