@@ -15,7 +15,7 @@ from perflog.lazy_patterns import lazy_pattern
 FEW = 3
 """Different plain lines that prove a program together."""
 
-_GAPS = 3
+_GAPS = 3  # between columns: fewer may be in a line that only aligns its value
 _WORD = lazy_pattern(r"[A-Za-z]+")
 _OTHER_MARKS = lazy_pattern(r"[^\w\s:=.,()/-]|--|==")
 _WORDS = frozenset(

@@ -85,6 +85,7 @@ _BETWEEN = lazy_pattern(  # but the signs of `Intel(R)`
     r"[ \t]*(?:[|;]|(?<![A-Za-z])\(|(?<!\(R|TM)\)|,(?=[ \t]|$)|(?:[ \t]{2,}|\t)(?![ \t]*[:=]))[ \t]*"
 )
 _GOES_ON = lazy_pattern(r",[ \t]*[0-9]")  # `World size: 8, 16`
+_WORD = lazy_pattern(r"\S+")
 _ASSIGNMENTS = lazy_pattern(r"[A-Za-z][\w.-]*=\S+(?: [A-Za-z][\w.-]*=\S+)+")
 _LABEL = lazy_pattern(r"(?i)(?:\w+ )?(?:config(?:uration)?|settings?|distributed|setup|env(?:ironment)?|system|info): ")
 _PREFIXES = tuple(
@@ -165,7 +166,7 @@ def _parts(text: str, begin: int) -> list[tuple[int, int]]:
     for separator in (*_BETWEEN.finditer(text, begin), None):
         end = separator.start() if separator else len(text)
         if _ASSIGNMENTS.fullmatch(text, begin, end):
-            parts += [word.span() for word in re.compile(r"\S+").finditer(text, begin, end)]
+            parts += [word.span() for word in _WORD.finditer(text, begin, end)]
         elif end > begin:
             parts.append((begin, end))
         begin = separator.end() if separator else end
