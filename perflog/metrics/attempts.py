@@ -211,8 +211,8 @@ class _Chains:
         """The run before in the log, if a run with its settings goes on at a step that it reached after its first."""
         is_within = before.first_step < extent.first_step <= before.last_step
         differing = _differing(self._settings[before.run], self._settings[extent.run], same_log=True)
-        is_same = not differing and self._labels[before.run] == self._labels[extent.run]
-        if not is_within or not is_same or not _follows(before, extent):
+        labels = {self._labels[before.run], self._labels[extent.run]} - {None}
+        if not is_within or differing or len(labels) > 1 or not _follows(before, extent):
             return None
         evidence = f"it goes on at step {extent.first_step:,}, which the attempt before reached"
         return before, (None, extent.first_step_line, evidence)

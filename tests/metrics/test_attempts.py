@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -144,9 +145,19 @@ def test_a_restart_in_the_same_log_is_a_run_of_its_own(tmp_path: Path) -> None:
     assert "1 job, 2 attempts, 100 steps (10 done again)" in perflog.overview(log).what
 
 
-@pytest.mark.parametrize(("again", "numbers_of_runs"), [("lr=0.1", [1, 2]), ("lr=0.2", [None, None])])
+@pytest.mark.parametrize(
+    ("settings", "numbers_of_runs"),
+    [
+        (("lr=0.1", "lr=0.1"), [1, 2]),
+        (("lr=0.1", "lr=0.2"), [None, None]),
+        (("lr=0.1", "lr=0.1", "lr=0.2"), [1, 2, None]),
+        (("lr=0.1", "lr=0.2", "lr=0.2"), [None, 1, 2]),
+        (("lr=0.1", "lr=0.2", "lr=0.1"), [None, None, None]),
+    ],
+)
+@pytest.mark.parametrize("form", ["args: Namespace({}, batch_size=32)", "Training with {} on 8 GPUs"])
 def test_a_program_that_prints_its_start_again_and_goes_back(
-    again: str, numbers_of_runs: list[int | None], tmp_path: Path
+    settings: Sequence[str], numbers_of_runs: list[int | None], form: str, tmp_path: Path
 ) -> None:
     """It says nothing of a checkpoint. With other settings it is another job."""
 
@@ -154,11 +165,13 @@ def test_a_program_that_prints_its_start_again_and_goes_back(
         stamps = ((step, f"2026-07-17 12:{minute + step // 30:02d}:{2 * step % 60:02d}") for step in range(first, last))
         return [f"{stamp} step {step} | loss {9 - step / 20:.3f} | step_time 2.0 s" for step, stamp in stamps]
 
-    start = "Initializing process group, world size 8\nargs: Namespace({}, batch_size=32)\nStarting training"
-    lines = [start.format("lr=0.1"), *steps(1, 31, 0), start.format(again), *steps(21, 41, 3)]
+    lines = []
+    for n, setting in enumerate(settings):
+        lines += ["Initializing process group, world size 8", form.format(setting), "Starting training"]
+        lines += steps(10 * n + 11 if n else 1, 10 * n + 31, 3 * n)
     log = read("\n".join([*lines, ""]), tmp_path)
     assert numbers(log) == numbers_of_runs
-    if numbers_of_runs[0]:
+    if numbers_of_runs == [1, 2]:
         (row,) = perflog.metrics.goodput(log).to_dict("records")
         assert (row["attempts"], row["steps_lost"], row["down_s"], row["stall_s"]) == (2, 10, 162, 0)
 

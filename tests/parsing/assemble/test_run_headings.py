@@ -186,11 +186,11 @@ def test_first_lines_that_are_printed_again_begin_a_run(begins: int) -> None:
         ("Model of {}M parameters", (125, 350)),
     ],
 )
-def test_another_setting_is_the_label_of_a_run_that_starts_again(setting: str, others: tuple[float, float]) -> None:
+def test_other_settings_are_the_labels_of_the_runs_of_two_starts(setting: str, others: tuple[float, float]) -> None:
     first, other = ((*START, setting.format(value), "master_port=29500") for value in others)
     again = (*first[:-1], "master_port=29512")
     labels = [[run[0] for run in runs(restarted(8, start=first, again=each))] for each in (again, other)]
-    assert labels == [[None, None], [None, setting.format(others[1])]]
+    assert labels == [[None, None], [setting.format(value) for value in others]]
 
 
 def test_steps_of_an_evaluation_begin_no_run() -> None:

@@ -5,7 +5,7 @@ of the run above does: `### BF16`, `=== seed 2 ===`, `run 2:`, `$ python train.p
 before the lines of steps: `gpt2: step 1`, later `llama3: step 1`.
 
 The first lines of the log, printed again before steps that go back, show that the program has started again. If it
-prints another setting, that line is the label of the run.
+prints another setting, these lines are the labels of the runs.
 """
 
 from __future__ import annotations
@@ -102,7 +102,8 @@ class HeadedRuns(Struct):
     below: Sequence[Heading] = ()  # since the last step
     is_named: bool = False  # whether names before the lines of steps distinguish the runs
     is_simple: bool = True
-    header: Sequence[str] = ()  # the first lines of the log, up to its first step
+    header: Sequence[str] = ()  # the lines of the last start of the program: at first those above the first step
+    setting: str | None = None  # the line with another setting in it than in the start before
 
     def runs(self, steps: PrintedSteps, batch: Batch, low: int, high: int, before: float) -> list[HeadedRun]:
         """Return the runs that begin in a batch.
@@ -178,8 +179,12 @@ class HeadedRuns(Struct):
         begin = next((part[0][0] for part in parts if [text for _, text in part] == opening), None)
         if begin is None:
             return None
-        different = different_lines([self.header, texts[positions.index(begin) :]])
-        return HeadedRun(begin, different[1].strip()[:_LONGEST] if different else None, None)
+        before, self.header = self.header, texts[positions.index(begin) :]
+        different = different_lines([before, self.header])
+        if different is None:
+            return HeadedRun(begin, self.setting, None)
+        label_before, self.setting = (line.strip()[:_LONGEST] for line in different)
+        return HeadedRun(begin, self.setting, label_before)
 
     def _changes_name(self, batch: Batch, positions: Ints, begins_again: Mask) -> Mask:
         """Return which steps have another name before their line than the step before them, if runs may have names."""
