@@ -66,9 +66,13 @@ _RANK = (
     _word(
         "rank_by",
         "the rule that proves the rank: printed, label, header, fingerprint, adjacent, file, process; "
-        "local: a label states only the rank on the node, and the rank is null",
+        "local: a label states only the rank on the node, and the rank is null; "
+        "slowest: the line is of all ranks, its time that of the slowest one, and the rank is null",
     ),
 )
+SLOWEST_RANK = "slowest"
+"""Value of column `rank_by` of a time for all ranks, which a format sets."""
+
 _SOURCE = TableColumn(
     "source",
     "word",
@@ -220,9 +224,7 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
         _word("phase", "name of the timed phase", nullable=False),
         _small("occurrence", "k for the k-th time of this phase in the step on the same rank, from 1", nullable=False),
         _real("time_s", "time of the phase", "s", nullable=False),
-        _real(
-            "min_s", "time on the fastest rank, if `time_s` is the time of the slowest rank and no rank is printed", "s"
-        ),
+        _real("min_s", "time on the fastest rank, if `time_s` is the time of the slowest rank", "s"),
         _real("remote_share", "share of the phase's work that is on other ranks, as printed", "1"),
     ),
     "loads": (

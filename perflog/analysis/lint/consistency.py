@@ -15,6 +15,7 @@ from perflog.formats.expressions import Expression
 from perflog.formats.model import WHOLES, Format, Line, Phase
 from perflog.formats.template import Field
 from perflog.metrics.step_time.breakdown import misfits
+from perflog.metrics.step_time.phase_table import of_slowest_rank
 from perflog.parsing.match.rank_labels import strip_rank_labels
 from perflog.statistics.groups import groups_of
 from perflog.statistics.samples import median
@@ -266,7 +267,7 @@ def _phases_that_do_not_fit(data: LintInput) -> Iterator[Finding]:
         rows = run["phases"].where(run["phases"].one_of("phase", misfit.parts))
         whole = "step" if misfit.whole == "step" else "phase"
         why = f"some of them time the same work, or not this {whole}"
-        are_largest = bool(rows.known("min_s").any())
+        are_largest = bool(of_slowest_rank(rows).any())
         if are_largest:
             why = f"each is the time of its slowest rank, which may be another one, or {why}"
         message = (
@@ -351,7 +352,7 @@ def _runs_with_long_parts(data: LintInput) -> list[LintedRun]:
 def _phases_exceed(run: LintedRun) -> Iterator[Finding]:
     """Phases shorter than their parts on the same clock, all ranks of a step summed: ranks need not be known.
 
-    Of times over the ranks, the smallest of each part counts: the largest may be of other ranks.
+    The largest times of several parts may be of several ranks: only the smallest are added, and each part is compared.
     """
     phases, declared = run["phases"].where(run["phases"].known("step")), run.semantics.phases
     if not len(phases):
@@ -363,7 +364,9 @@ def _phases_exceed(run: LintedRun) -> Iterator[Finding]:
     least: dict[str, Floats] = {}
     counts: dict[str, Ints] = {}
     group_codes, sums = codes[groups.first], groups.sums(phases["time_s"])
-    least_sums = groups.sums(np.where(np.isnan(phases["min_s"]), phases["time_s"], phases["min_s"]))
+    are_largest = of_slowest_rank(phases)
+    smallest = np.where(np.isnan(phases["min_s"]), np.where(are_largest, 0.0, phases["time_s"]), phases["min_s"])
+    least_sums = groups.sums(smallest)
     for code in np.unique(group_codes).tolist():
         chosen = group_codes == code
         times[words[code]], counts[words[code]] = np.full(len(steps), np.nan), np.zeros(len(steps), np.int64)
@@ -376,15 +379,19 @@ def _phases_exceed(run: LintedRun) -> Iterator[Finding]:
         if name not in times or not inner:
             continue
         complete = (counts[name] > 0) & np.all([counts[part] == counts[name] for part in inner], axis=0)
-        with np.errstate(all="ignore"):
-            ratio = np.sum([least[part] for part in inner], axis=0) / times[name]
-        exceeds = complete & (ratio > 1 + _PHASE_SLACK)
-        if exceeds.any():
-            wrong = steps[exceeds]
-            excess = float(ratio[exceeds].max() - 1)
-            message = (
-                f"{' + '.join(inner)} exceeds {name} in {len(wrong):,} of {len(steps):,} steps, by up to "
-                f"{percent(excess)} (all ranks of a step summed)"
-            )
-            lines = phases["line"][np.isin(phases["step"], wrong) & phases.one_of("phase", [name])]
-            yield Finding(run.id, message, {run.id: lines}, {"excess": excess, "of": len(steps)})
+        cases = [(inner, least, "the fastest rank of each" if are_largest.any() else "all ranks of a step summed")]
+        if are_largest.any():
+            cases += [([part], times, "the slowest rank of each") for part in inner]
+        for some, seconds_of, ranks in cases:
+            with np.errstate(all="ignore"):
+                ratio = np.sum([seconds_of[part] for part in some], axis=0) / times[name]
+            exceeds = complete & (ratio > 1 + _PHASE_SLACK)
+            if exceeds.any():
+                wrong = steps[exceeds]
+                excess = float(ratio[exceeds].max() - 1)
+                message = (
+                    f"{' + '.join(some)} exceeds {name} in {len(wrong):,} of {len(steps):,} steps, by up to "
+                    f"{percent(excess)} ({ranks})"
+                )
+                lines = phases["line"][np.isin(phases["step"], wrong) & phases.one_of("phase", [name])]
+                yield Finding(run.id, message, {run.id: lines}, {"excess": excess, "of": len(steps)})

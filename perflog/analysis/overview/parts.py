@@ -7,6 +7,7 @@ from msgspec import Struct
 from perflog.metrics import Options, Tables, breakdown, waterfall
 from perflog.metrics.step_time.breakdown import TRACED_STEP, UNTIMED, part_name, without_pauses
 from perflog.metrics.step_time.headroom import untimed_waits
+from perflog.metrics.step_time.phase_table import ON_SLOWEST_RANK, runs_of_slowest_ranks
 from perflog.metrics.step_time.waterfall import NOT_OF_A_STEP, WAITING_FOR_SLOWEST
 from perflog.tables.nulls import none_if_null
 
@@ -45,7 +46,8 @@ def parts(tables: Tables, run: str, options: Options) -> list[Part]:
     rows = without_pauses(rows[rows["of"] == min(rows["of"], key=_WHOLES.index)], tables, options)
     names = list(map(part_name, rows["of"], rows["part"], rows["kind"]))
     sums = rows.assign(name=names).groupby("name", sort=False)[["time_s", "share"]].sum()
-    found = [Part(str(name), float(s), float(share)) for name, s, share in sums.itertuples(name=None)]
+    doubt = ON_SLOWEST_RANK if run in runs_of_slowest_ranks(tables) else None
+    found = [Part(str(name), float(s), float(share), doubt) for name, s, share in sums.itertuples(name=None)]
     if rows["of"].iloc[0] == "step":
         found = _with_unequal_ranks(found, untimed_waits(tables, options).get(run, 0.0))
     return sorted(found, key=lambda part: -part.seconds)

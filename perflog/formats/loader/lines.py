@@ -12,7 +12,7 @@ from perflog.formats.families.base import WITNESSES, reasons
 from perflog.formats.loader.toml import Entry
 from perflog.formats.model import NOT_KNOWN, RUNNING_MEAN, SINCE_PREVIOUS, STEP_BY, Line, SecondRow
 from perflog.formats.template import LIST_DEPTH, Field
-from perflog.tables.schema import PER_FIELD, TABLES, column_for
+from perflog.tables.schema import PER_FIELD, SLOWEST_RANK, TABLES, column_for
 from perflog.units import UNITS, Unit
 
 NO_FIELD = "`{}`, which is not a field of the template"
@@ -267,7 +267,8 @@ def columns(entry: Entry, key: str, fields: Iterable[Field], table: str | None) 
         **{k: tuple(entry.get(k, dict, {})) for k in ("set", "compute")},
     }
     for where, name in ((where, name) for where, names in names_by_key.items() for name in names):
-        if name in WITNESSES:
+        is_slowest = table == "phases" and entry.get("set", dict, {}).get(name) == SLOWEST_RANK
+        if name in WITNESSES and not (name == "rank_by" and where == "set" and is_slowest):
             raise entry.error(f"`{name}` is filled by perflog itself", where, "give the field another name, or `_`")
     for where in ("set", "compute"):
         _refuse_columns(entry, where, entry.get(where, dict, {}), table)

@@ -14,7 +14,7 @@ from perflog.metrics.run_tables import Tables
 from perflog.metrics.skew.imbalance import imbalance
 from perflog.metrics.step_time.breakdown import UNTIMED, breakdown, without_pauses
 from perflog.metrics.step_time.headroom import at_plain_products, at_the_peak, equal_ranks
-from perflog.metrics.step_time.phase_table import times_on_ranks
+from perflog.metrics.step_time.phase_table import runs_of_slowest_ranks, times_on_ranks
 from perflog.metrics.step_time.phases import rows_with_wholes
 from perflog.statistics.groups import groups_of
 
@@ -49,10 +49,13 @@ def phases(tables: Tables, options: Options) -> Iterator[Cause]:
         second = float(timed.iloc[1]) if len(timed) > 1 else nan
         is_known = len(timed) > 0 and (float(timed.iloc[0]) > _MOSTLY or untimed < second)
         columns = zip(*(parts[name] for name in ("part", "kind", "time_s", "whole_s")), strict=True)
+        is_slowest = run in runs_of_slowest_ranks(tables)
         for part, kind, time_s, whole_s in columns:
+            where = "" if not is_slowest else " beside the slowest ranks" if kind == UNTIMED else " of the slowest rank"
             yield Cause(
-                run=str(run), of=str(of), subject=_SUBJECTS.get(kind, "phase"), name=part, time_s=float(time_s),
-                gain_s=float(time_s), whole_s=float(whole_s), metric="phases", may_bind=is_known and kind != UNTIMED,
+                run=str(run), of=str(of), subject=_SUBJECTS.get(kind, "phase"), name=f"{part}{where}",
+                time_s=float(time_s), gain_s=float(time_s), whole_s=float(whole_s), metric="phases",
+                may_bind=is_known and kind != UNTIMED,
             )  # fmt: skip
 
 

@@ -21,11 +21,16 @@ from perflog.metrics.run_rows import (
 from perflog.metrics.run_tables import Tables, computed_once
 from perflog.statistics.groups import groups_of
 from perflog.tables.columns import NULL, Array, RowColumns, Rows, compact
+from perflog.tables.schema import SLOWEST_RANK
 
 PHASE_COLUMNS = ("line", "part", "step", "rank", "occurrence", "time_s", "min_s", "remote_share")
 """Columns of table `phases` that the phase table reads, beside `run` and `phase`."""
 
 _COMPACT = ("phase", "line", "part", "step", "occurrence")
+
+
+ON_SLOWEST_RANK = "each phase on its slowest rank"
+"""The doubt about phases with one time for all ranks: they need not add up to the time of any rank."""
 
 
 class PhaseTable(RowColumns, frozen=True):
@@ -152,6 +157,18 @@ def phases_of_runs(tables: Tables, warmup: int | None) -> PhaseTable:
     rows = rows.where(rows.known("step", "time_s"))
     names, columns = phase_columns(rows)
     return phase_table(tables, run_numbers(tables, rows), names, columns, warmup)
+
+
+def of_slowest_rank(rows: Rows) -> Mask:
+    """Flag the rows of table `phases` with one time for all ranks: that of the slowest, another one in each phase."""
+    return rows.one_of("rank_by", {SLOWEST_RANK})
+
+
+@computed_once
+def runs_of_slowest_ranks(tables: Tables) -> frozenset[str]:
+    """Return the runs that time each phase on its slowest rank."""
+    rows = tables.rows("phases")
+    return frozenset(rows.where(of_slowest_rank(rows)).counts("run"))
 
 
 def phase_columns(rows: Rows) -> tuple[list[str], dict[str, Array]]:

@@ -30,6 +30,7 @@ from perflog.metrics.step_time.phase_table import (
     medians_over_steps,
     phase_columns,
     phase_table,
+    runs_of_slowest_ranks,
     step_figures,
 )
 from perflog.metrics.step_time.unattributed_time import unattributed_times
@@ -70,8 +71,10 @@ def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
     means = semantics_by_run(runs)
     for run, rows in tables.rows_by_run("phases").items():
         if run in steady.cuts:
+            where = " of the slowest rank" if run in runs_of_slowest_ranks(tables) else ""  # no time of other runs
             for name, whole, times in _times_in_steps(tables, steady.rows(run, rows), world_sizes.get(run), means[run]):
-                yield Measure("phase", name, of=whole), run, times
+                of = whole if whole in (None, "step_time", *WHOLES) else f"{whole}{where}"
+                yield Measure("phase", f"{name}{where}", of=of), run, times
 
 
 def _times_in_steps(

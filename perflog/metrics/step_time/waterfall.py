@@ -26,6 +26,7 @@ from perflog.metrics.step_series import means_without_pauses
 from perflog.metrics.step_time.breakdown import TRACED_STEP, UNTIMED, breakdown, printed_parent, rare_pauses
 from perflog.metrics.step_time.headroom import untimed_waits
 from perflog.metrics.step_time.matmul_efficiency import work_rates
+from perflog.metrics.step_time.phase_table import ON_SLOWEST_RANK, runs_of_slowest_ranks
 from perflog.metrics.step_time.phases import rows_with_wholes
 from perflog.metrics.step_time.rank_spread import rank_spread
 from perflog.metrics.step_time.steps import steps
@@ -274,8 +275,9 @@ def _undivided(tables: Tables, options: Options) -> Iterator[_Whole]:
         if row["run"] in by_run:
             rows = by_run[row["run"]]
             names |= {name: int(rows[name].iloc[0]) for name in ("n", "first_step", "last_step")}
+            doubts = (ON_SLOWEST_RANK,) if row["run"] in runs_of_slowest_ranks(tables) else ()
             pieces = [
-                _Piece(_BAR_OF_KIND.get(kind, "mixed"), time_s, part, inside)
+                _Piece(_BAR_OF_KIND.get(kind, "mixed"), time_s, part, inside, doubts)
                 for part, kind, inside, time_s in rows[["part", "kind", "inside", "time_s"]].itertuples(index=False)
             ]
         pieces.sort(key=lambda piece: _ORDER[piece.bar])

@@ -23,12 +23,15 @@ from perflog.parsing.assemble.steps.step_groups import StepGroups
 from perflog.parsing.match.rank_labels import is_device, is_pod
 from perflog.parsing.match.records import Records
 from perflog.tables.arrow import null_array, numbers_of, text_scalar
-from perflog.tables.schema import column_for
+from perflog.tables.schema import SLOWEST_RANK, column_for
 
-RULES = ("printed", "label", "header", "fingerprint", "adjacent", "local", "file")
-"""The values of column `rank_by` that a log can show: the rules that prove a rank. `local`: only that on its node."""
+RULES = ("printed", "label", "header", "fingerprint", "adjacent", "local", "file", SLOWEST_RANK)
+"""The values of column `rank_by` that a log can show: the rules that prove a rank.
 
-PRINTED, LABEL, HEADER, FINGERPRINT, ADJACENT, LOCAL, FILE = range(7)
+`local`: only that on its node. `slowest`: a line of all ranks, with the time of the slowest one.
+"""
+
+PRINTED, LABEL, HEADER, FINGERPRINT, ADJACENT, LOCAL, FILE, SLOWEST = range(8)
 
 NO_EPOCH = -1
 """Epoch of a step line if its steps do not start again in each epoch, or if its epoch is not known."""
@@ -145,7 +148,9 @@ class AttributedRows(Struct, dict=True):
 
     def fill_own_ranks(self, labelled_ranks: Callable[[], Ints]) -> None:
         """Take ranks from the field `rank`, else from the label before the line: `labelled_ranks` reads it."""
-        if "rank" in self.records.columns:
+        if self.line.set.get("rank_by") == SLOWEST_RANK:  # the rank of the label prints it for all
+            self.ranks.fill(slice(None), -1, SLOWEST)
+        elif "rank" in self.records.columns:
             printed = self.records.columns["rank"]
             possible = np.flatnonzero((printed >= 0) & (printed < _MOST_RANKS))
             self.ranks.fill(possible, printed[possible], PRINTED)

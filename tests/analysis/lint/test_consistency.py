@@ -265,30 +265,50 @@ def test_only_steps_with_all_parts_of_all_ranks_are_judged(of_phases: Any) -> No
     assert finding.message.startswith("first exceeds whole in 1 of 2 steps, by up to 100.0 %")
 
 
-@pytest.mark.parametrize(("least", "found"), [(600, 0), (800, 1)])
-def test_of_times_over_the_ranks_the_smallest_of_the_parts_count(tmp_path: Path, least: int, found: int) -> None:
+def _timed(path: Path, timers: str, label: str = "") -> list[tuple[str, str]]:
+    """Return severity and message of the findings about parts in a log of Megatron's timers."""
+    step = " iteration {:8d}/ 100 | elapsed time per iteration (ms): 2000.0 | lm loss: 5.348983E+00 |\n"
+    lines = (step + timers).splitlines(keepends=True)
+    path.write_text("".join(label + line.format(number) for number in range(1, 9) for line in lines))
+    findings = perflog.lint(perflog.read(path)).itertuples()
+    return [(each.severity, each.message) for each in findings if each.code == "parts-exceed-whole"]
+
+
+@pytest.mark.parametrize(
+    ("forward", "backward", "message"),
+    [
+        ("(600.12, 919.31)", "(600.52, 890.22)", None),
+        ("(800.12, 919.31)", "(800.52, 890.22)",
+         "forward_compute + backward_compute exceeds forward_backward in 8 of 8 steps, by up to 5.3 % (the fastest "),
+        ("919.31", "890.22", None),
+        ("1719.31", "890.22",
+         "forward_compute exceeds forward_backward in 8 of 8 steps, by up to 13.1 % (the slowest "),
+    ],
+)  # fmt: skip
+def test_of_times_over_the_ranks_only_the_smallest_are_added(
+    tmp_path: Path, forward: str, backward: str, message: str | None
+) -> None:
     """The largest time of each part may be of another rank."""
-    step = (
-        " iteration {0:8d}/ 100 | elapsed time per iteration (ms): 2000.0 | lm loss: 5.348983E+00 |\n"
-        "(min, max) time across ranks (ms):\n    forward-backward ....: (1500.10, 1520.22)\n"
-        "    forward-compute .....: ({1}.12, 919.31)\n    backward-compute ....: ({1}.52, 890.22)\n"
+    head, whole = ("(min, max)", "(1500.10, 1520.22)") if forward.startswith("(") else ("max", "1520.22")
+    timers = (
+        f"{head} time across ranks (ms):\n    forward-backward ....: {whole}\n"
+        f"    forward-compute .....: {forward}\n    backward-compute ....: {backward}\n"
     )
-    path = tmp_path / "run.log"
-    path.write_text("".join(step.format(number, least) for number in range(1, 9)))
-    assert len([each for each in perflog.lint(perflog.read(path)).code if each == "parts-exceed-whole"]) == found
+    found = [said for _, said in _timed(tmp_path / "run.log", timers)]
+    assert [said.removesuffix("rank of each)") for said in found] == [message] * (message is not None)
 
 
 def test_largest_times_over_the_ranks_need_not_fit_into_a_step(tmp_path: Path) -> None:
-    step = (
-        " iteration {:8d}/ 100 | elapsed time per iteration (ms): 2000.0 | lm loss: 5.348983E+00 |\n"
-        "(min, max) time across ranks (ms):\n"
-        "    forward-compute .....: (400.12, 1519.31)\n    backward-compute ....: (380.52, 1490.22)\n"
-    )
-    path = tmp_path / "run.log"
-    path.write_text("".join(map(step.format, range(1, 9))))
-    (found,) = (each for each in perflog.lint(perflog.read(path)).itertuples() if each.code == "parts-exceed-whole")
-    assert found.severity == "note"
-    assert "each is the time of its slowest rank, which may be another one, or some" in found.message
+    """One rank prints them for all: they are not of the rank in its label."""
+    times = ("(400.12, 1519.31)", "(380.52, 1490.22)"), ("1519.31", "1490.22")
+    for head, (forward, backward) in zip(("(min, max)", "max"), times, strict=True):
+        path = tmp_path / f"{len(head)}.log"
+        timers = f"{head} time across ranks (ms):\n    forward ..: {forward}\n    backward-compute ..: {backward}\n"
+        ((severity, message),) = _timed(path, timers, label="3: ")
+        assert severity == "note"
+        assert "each is the time of its slowest rank, which may be another one, or some" in message
+        phases = perflog.read(path).table("phases")
+        assert phases["rank"].isna().all() and set(phases["rank_by"]) == {"slowest"}
 
 
 def test_phases_that_are_longer_than_the_step() -> None:

@@ -25,6 +25,7 @@ from perflog.metrics.profiles.kernel_names import short_kernel
 from perflog.metrics.series.series_ends import names_step_time
 from perflog.metrics.settings_by_run import MFU_PEAK_OF, settings_by_run
 from perflog.metrics.step_time.breakdown import UNTIMED, misfits
+from perflog.metrics.step_time.phase_table import runs_of_slowest_ranks
 from perflog.tables.columns import Rows
 from perflog.tables.nulls import records
 from perflog.units import count, first_few, show
@@ -60,7 +61,9 @@ def _unfit(tables: Tables, run: str, options: Options) -> Iterator[str]:
         if misfit.run == run and misfit.whole == "step":
             parts, ratio = count(len(misfit.parts), "timed phase"), percent(misfit.parts_s / misfit.whole_s)
             add = "add" if len(misfit.parts) > 1 else "adds"
-            yield f"{parts} {add} up to {ratio} of the step: some time the same work, so none has a share of the step."
+            is_slowest = run in runs_of_slowest_ranks(tables)
+            why = "each is timed on its slowest rank" if is_slowest else "some time the same work"
+            yield f"{parts} {add} up to {ratio} of the step: {why}, so none has a share of the step."
 
 
 def between_steps(tables: Tables, run: str, options: Options) -> Iterator[str]:
