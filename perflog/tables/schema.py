@@ -67,7 +67,7 @@ _RANK = (
         "rank_by",
         "the rule that proves the rank: printed, label, header, fingerprint, adjacent, file, process; "
         "local: a label states only the rank on the node, and the rank is null; "
-        "slowest: the line is of all ranks, its time that of the slowest one, and the rank is null",
+        "slowest: the line is of all ranks, its time is of the slowest one, and the rank is null",
     ),
 )
 SLOWEST_RANK = "slowest"

@@ -15,7 +15,7 @@ from perflog.formats.expressions import Expression
 from perflog.formats.model import WHOLES, Format, Line, Phase
 from perflog.formats.template import Field
 from perflog.metrics.step_time.breakdown import misfits
-from perflog.metrics.step_time.phase_table import of_slowest_rank
+from perflog.metrics.step_time.phase_table import is_slowest_rank
 from perflog.parsing.match.rank_labels import strip_rank_labels
 from perflog.statistics.groups import groups_of
 from perflog.statistics.samples import median
@@ -267,7 +267,7 @@ def _phases_that_do_not_fit(data: LintInput) -> Iterator[Finding]:
         rows = run["phases"].where(run["phases"].one_of("phase", misfit.parts))
         whole = "step" if misfit.whole == "step" else "phase"
         why = f"some of them time the same work, or not this {whole}"
-        are_largest = bool(of_slowest_rank(rows).any())
+        are_largest = bool(is_slowest_rank(rows).any())
         if are_largest:
             why = f"each is the time of its slowest rank, which may be another one, or {why}"
         message = (
@@ -364,7 +364,7 @@ def _phases_exceed(run: LintedRun) -> Iterator[Finding]:
     least: dict[str, Floats] = {}
     counts: dict[str, Ints] = {}
     group_codes, sums = codes[groups.first], groups.sums(phases["time_s"])
-    are_largest = of_slowest_rank(phases)
+    are_largest = is_slowest_rank(phases)
     smallest = np.where(np.isnan(phases["min_s"]), np.where(are_largest, 0.0, phases["time_s"]), phases["min_s"])
     least_sums = groups.sums(smallest)
     for code in np.unique(group_codes).tolist():

@@ -159,8 +159,8 @@ def phases_of_runs(tables: Tables, warmup: int | None) -> PhaseTable:
     return phase_table(tables, run_numbers(tables, rows), names, columns, warmup)
 
 
-def of_slowest_rank(rows: Rows) -> Mask:
-    """Flag the rows of table `phases` with one time for all ranks: that of the slowest, another one in each phase."""
+def is_slowest_rank(rows: Rows) -> Mask:
+    """Flag the rows of table `phases` with one time for all ranks: the slowest, another in each phase, took it."""
     return rows.one_of("rank_by", {SLOWEST_RANK})
 
 
@@ -168,7 +168,7 @@ def of_slowest_rank(rows: Rows) -> Mask:
 def runs_of_slowest_ranks(tables: Tables) -> frozenset[str]:
     """Return the runs that time each phase on its slowest rank."""
     rows = tables.rows("phases")
-    return frozenset(rows.where(of_slowest_rank(rows)).counts("run"))
+    return frozenset(rows.where(is_slowest_rank(rows)).counts("run"))
 
 
 def phase_columns(rows: Rows) -> tuple[list[str], dict[str, Array]]:

@@ -303,7 +303,7 @@ def test_largest_times_over_the_ranks_need_not_fit_into_a_step(tmp_path: Path) -
     times = ("(400.12, 1519.31)", "(380.52, 1490.22)"), ("1519.31", "1490.22")
     for head, (forward, backward) in zip(("(min, max)", "max"), times, strict=True):
         path = tmp_path / f"{len(head)}.log"
-        timers = f"{head} time across ranks (ms):\n    forward ..: {forward}\n    backward-compute ..: {backward}\n"
+        timers = f"{head} time across ranks (ms):\n    optimizer ...: {forward}\n    backward-compute ...: {backward}\n"
         ((severity, message),) = _timed(path, timers, label="3: ")
         assert severity == "note"
         assert "each is the time of its slowest rank, which may be another one, or some" in message
