@@ -358,7 +358,7 @@ class Format(Struct, frozen=True, eq=False):
     fingerprints: tuple[Fingerprint, ...]
     adjacent: tuple[tuple[str, str], ...]
     phases: tuple[Phase, ...] = ()
-    quantities: Mapping[str, Expression] = field(default_factory=dict)
+    quantities: Mapping[str, tuple[Expression, ...]] = field(default_factory=dict)
     rates: tuple[Rate, ...] = ()
     flops: str | None = None  # FLOP convention of the printed rate
     families: tuple[Family, ...] = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -121,7 +121,7 @@ def run_semantics(name: str | None, config: str | None) -> RunSemantics:
     if form is None:
         return RunSemantics(None, values)
     numbers = RunSemantics(form, values).numbers
-    quantities = {name: number for name, of in form.quantities.items() if (number := evaluate(of, numbers)) is not None}
+    quantities = {name: number for name, of in form.quantities.items() if (number := _first(of, numbers)) is not None}
     phases = {**_library_phases(), **{phase.name: phase for phase in form.phases}}
     return RunSemantics(form, values, phases, quantities, form.rates, form.flops)
 
@@ -138,6 +138,11 @@ def ending_shapes(form: Format | None) -> frozenset[str]:
     """Return the shapes of the lines that end a run of a format; empty if it declares none."""
     lines = form.lines if form else ()
     return frozenset(x.template.text for x in lines if x.closes == "run" or x.table == "summaries")
+
+
+def _first(expressions: Iterable[Expression], numbers: Mapping[str, float]) -> float | None:
+    """Return the value of the first expression of known numbers; None if there is none."""
+    return next((value for each in expressions if (value := evaluate(each, numbers)) is not None), None)
 
 
 def evaluate(expression: Expression, numbers: Mapping[str, float]) -> float | None:

@@ -12,6 +12,7 @@ from support.field_logs import CORPUS, needs_corpus
 from support.reading import Reading, read
 
 from perflog.errors import InputError
+from perflog.metrics.semantics import run_semantics
 
 KIND = "torchtitan"
 
@@ -81,3 +82,30 @@ def test_a_line_that_is_not_quite_one_shows_where_it_stops() -> None:
         read(b"step:  4  los:  7.62585\n")
     assert "The nearest template is `step` of torchtitan:\nstep:  4  los:  7.62585\n" in error.value.help
     assert "expected `s: `" in error.value.help
+
+
+NEW = """
+torchtitan version: 0.2.2 (0.0.0 means __version__ is not defined correctly).
+Building device mesh with parallelism: pp=1, dp_replicate=1, dp_shard=4, cp=1, tp=2, ep=2
+Trainer is initialized with 32768 tokens per DP rank, 131072 tokens per train step, gradient accumulation steps 1, \
+maximum context length 8192, total steps 40 (warmup 2)
+10:00:11,300 step:  1  loss: 11.90000  grad_norm:  1.5  memory: 60.50GiB(63.69%)  tps: 1,638  tflops: 95.85  mfu: N/A
+10:00:29,300 step: 10  loss: 11.00000  grad_norm:  1.5  memory: 60.50GiB(63.69%)  tps: 8,192  tflops: 479.23  mfu: N/A
+10:00:52,300 validate step: 10  loss:  9.9000  memory: 40.00GiB(42.11%)  tps: 20,000
+10:01:12,300 step: 20  loss: 10.00000  grad_norm:  1.5  memory: 60.50GiB(63.69%)  tps: 8,192  tflops: 479.23  mfu: N/A
+10:01:12,320 Saving the checkpoint.
+10:01:20,300 Finished saving the checkpoint in 7.98 seconds.
+10:01:40,300 step: 30  loss:  9.00000  grad_norm:  1.5  memory: 60.50GiB(63.69%)  tps: 5,851  tflops: 342.31  mfu: N/A
+10:02:00,300 step: 40  loss:  8.00000  grad_norm:  1.5  memory: 60.50GiB(63.69%)  tps: 8,192  tflops: 479.23  mfu: N/A
+"""
+
+
+def test_the_start_of_2026_and_steps_with_a_pause_before_them() -> None:
+    """Time stamps count validation, a checkpoint and a trace, which are no steps."""
+    lines = [line if line[2] == ":" else f"10:00:00,000 {line}" for line in NEW.strip().splitlines()]
+    got = read("\n".join(f"[titan] 2026-08-21 {line[:12]} - root - INFO - {line[13:]}" for line in lines).encode())
+    (run,) = got.rows("runs")
+    assert (run["world_size"], got.done.lines["unread"]) == (8, 0)
+    assert run_semantics(run["format"], run["config"]).quantities["tokens"] == 131072
+    assert [row["step_time_s"] for row in got.rows("steps")] == [None, 2.0, None, None, 2.0]
+    assert [row["duration_s"] for row in got.rows("milestones") if row["edge"] == "end"][:1] == [7.98]

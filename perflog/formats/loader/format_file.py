@@ -133,12 +133,13 @@ def _flops(top: Entry) -> str | None:
     return id
 
 
-def _quantities(top: Entry) -> dict[str, Expression]:
-    """Load the quantities that metrics ask for, each an expression of the run's settings."""
+def _quantities(top: Entry) -> dict[str, tuple[Expression, ...]]:
+    """Load the quantities that metrics ask for, each an expression of the run's settings, or several to choose from."""
     quantities = top.get("quantities", dict, {})
     for name in quantities:
         top.refuse_unknown(name, (name,), QUANTITIES, "unknown quantity `{}`")
-    return {name: top.expr(name, text) for name, text in quantities.items()}
+    given = {name: of if isinstance(of, list) else [of] for name, of in quantities.items()}
+    return {name: tuple(top.expr(name, text) for text in texts) for name, texts in given.items()}
 
 
 def _file_names(top: Entry) -> tuple[Template, ...]:
