@@ -224,9 +224,8 @@ class _Reading:
             yield batch
 
     def _may_fork(self, threads: int) -> bool:
-        """Whether a second process pays. Of a growing log, the next chunk may come in an hour."""
-        is_allowed = threads > 1 and self.processes and sys.platform == "linux"
-        return is_allowed and self.source.size() > _LONG and not isinstance(self.source, GrowingSource)
+        """Whether a second process pays. The size of a growing log is 0: its next chunk may come in an hour."""
+        return threads > 1 and self.processes and sys.platform == "linux" and self.source.size() > _LONG
 
     def _scanned_by_detection(self, size: int) -> Batch | None:
         """Return the whole log as the detection has scanned it, if it was no more than its head."""

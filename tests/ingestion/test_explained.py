@@ -38,9 +38,31 @@ table = "values"
 set = { key = "x" }
 text = "the whole value is {value:r}"
 sample = "the whole value is 2.5"
+[[line]]
+name = "took"
+table = "values"
+text = "took: {took:t} for {size:z} of {note:s}"
+sample = "took: 2.5ms for 3KB of all"
+[[line]]
+name = "part"
+table = "values"
+text = "speed: {speed:r}! of the whole"
+sample = "speed: 2.5! of the whole"
 [[context]]
 text = "page {_:d}"
 sample = "page 17"
+[[table]]
+name = "ops"
+table = "kernels"
+needs = ["Name", "Calls"]
+dropped = { "Sh*" = "a share", "Id" = "a name" }
+sample = '''
+Name  Calls  Share  Other  Id
+add       3   0.25      7   1
+'''
+[table.columns]
+"Name" = "{name:s}"
+"Calls" = "{calls:d}"
 """
 
 
@@ -57,11 +79,23 @@ def test_values_are_in_base_units_with_their_columns(form: Format) -> None:
         FieldValue("steps", None, 10),
         FieldValue("step_time_s", "step_time_s", 0.0025, "s"),
     )
-    assert read_line("the whole value is 2.5\r\n", [form])[0].rank is None
+    (reading,) = read_line("the whole value is 2.5\r\n", [form])
+    assert (reading.rank, reading.values) == (None, (FieldValue("value", "value", 2.5),))
+    (reading,) = read_line("took: 2.5ms for 3KB of all", [form])  # the line prints the units
+    assert reading.values == (
+        FieldValue("took", None, 0.0025, "s"), FieldValue("size", None, 3072.0, "B"), FieldValue("note", None, "all"),
+    )  # fmt: skip
+
+
+def test_all_parts_of_a_torn_line_are_read_in_their_order(form: Format) -> None:
+    readings = read_line("[rank1]:speed: 1.5! of the whole[rank0]:the whole value is 2.5", [form])
+    assert [(reading.line.name, reading.rank, reading.values[0].value) for reading in readings] == [
+        ("part", 1, 1.5), ("whole", 0, 2.5)
+    ]  # fmt: skip
 
 
 def test_context_is_read_without_values(form: Format) -> None:
-    context = form.lines[-1]
+    (context,) = (line for line in form.lines if not line.read)
     assert read_line("page 17", [form]) == [LineReading(form, context)]
 
 
@@ -77,9 +111,14 @@ def test_formats_of_any_program_read_what_is_no_damaged_line_of_another_one(
     meters = known()["meters"]
     monkeypatch.setattr(explained, "known", lambda: {"meters": meters})
     assert [reading.format for reading in read_line("wobble: 5.5 tokens/s", [form])] == [meters]
-    torn = "the whole value is: 2.5 ms"
-    with pytest.raises(InputError):
+    a_third = "speed: 2.5 tokens/s lr: 1.2345"
+    assert len("speed: 2.5") * 3 == len(a_third)
+    assert [reading.format for reading in read_line(a_third, [form])] == [meters]
+    torn = "speed: 2.5 tokens/s"
+    assert read_line(torn, []) != []
+    with pytest.raises(InputError, match="no template reads this line") as found:
         read_line(torn, [form])  # most of it is like a line of another format
+    assert found.value.help == f"The nearest is `part` of mine:\n{torn}\n          ^ expected `! of the whole`"
 
 
 def test_what_no_template_reads_has_a_nearest_one(form: Format, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,6 +135,9 @@ def test_numbers_that_no_table_takes_are_listed(form: Format) -> None:
     assert list(lost_figures(form)) == [
         LostFigures("step", 1, 0, "it is in the next line", "finished step 3 of 10 in 2.5 with 7 dropped"),
         LostFigures("context", 0, 1, None, "page 17"),
+        LostFigures("ops", 1, 0, "a share", "Share"),
+        LostFigures("ops", 0, 1, None, "Other"),
+        LostFigures("ops", 1, 0, "a name", "Id"),
     ]
 
 

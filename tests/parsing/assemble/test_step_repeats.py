@@ -101,6 +101,11 @@ table = "steps"
 {covers}
 text = "some step ended with loss {{loss:.1f}}"
 sample = "some step ended with loss 2.5"
+[[line]]
+name = "own"
+table = "steps"
+text = "step {{step:d}} alone has loss {{loss:.1f}}"
+sample = "step 3 alone has loss 2.5"
 """
 START = "program with 8 sequences\n"
 
@@ -117,6 +122,7 @@ def printed(*steps: int | None, label: str = "", epoch: int = 0) -> str:
 
 
 SINCE = 'covers = "since_previous"'
+ALONE = "step {} alone has loss 2.5\n".format
 
 
 @pytest.mark.parametrize("chunk", [1, 1 << 20])
@@ -145,6 +151,13 @@ SINCE = 'covers = "since_previous"'
             printed(10, 20, label="[rank0]:") + printed(10, 20, label="[rank1]:") + printed(30),
             [10, 10, 10, 10, None],
         ),
+        (
+            SINCE,
+            printed(10, 20) + ALONE(24) + printed(30, 40) + ALONE(43) + ALONE(44) + printed(50),
+            [10, 10, 1, 6, 10, 1, 1, 6],
+        ),
+        (SINCE, ALONE(4) + printed(10), [1, 6]),
+        (SINCE, f"[rank0]:{ALONE(4)}[rank0]:{ALONE(5)}" + printed(10, 20), [1, 1, 10, 10]),  # no rank that averages
     ],
 )
 def test_the_steps_of_a_line(tmp_path: Path, covers: str, log: str, expected: list[int | None], chunk: int) -> None:

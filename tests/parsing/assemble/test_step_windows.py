@@ -72,9 +72,10 @@ def test_lost_lines_change_no_other_line(interval: int, count: int, lost: set[in
 @given(
     st.lists(st.sampled_from([1, 2, 5, 5, 5, 10, 10, 15, -20]), min_size=1, max_size=25),
     st.lists(st.integers(1, 6), min_size=25, max_size=25),
+    st.lists(st.booleans(), min_size=25, max_size=25),
 )
-def test_stretches_of_a_log_give_what_the_whole_log_gives(jumps: list[int], sizes: list[int]) -> None:
-    """With the corrections of lines that come later."""
+def test_stretches_of_a_log_give_what_the_whole_log_gives(jumps: list[int], sizes: list[int], mean: list[bool]) -> None:
+    """With the corrections of lines that come later, of those that average."""
     steps = np.maximum(np.cumsum(jumps), 0)
     positions, epochs, firsts = (
         np.arange(len(steps)) + 100,
@@ -82,24 +83,28 @@ def test_stretches_of_a_log_give_what_the_whole_log_gives(jumps: list[int], size
         np.zeros(len(steps), np.int64),
     )
     ranks = np.zeros(len(steps), np.int64)
-    whole = CoveredSteps().read(ranks, positions, steps, epochs, firsts).tolist()
+    averages = np.array(mean[: len(steps)]).astype(np.int64)
+    whole = CoveredSteps().read(ranks, positions, steps, epochs, firsts, averages).tolist()
     one, found, start = CoveredSteps(), dict[int, int](), 0
     for size in sizes:
         part = slice(start, start + size)
         if len(steps[part]):
-            given_out = one.read(ranks[part], positions[part], steps[part], epochs[part], firsts[part])
+            columns = (column[part] for column in (ranks, positions, steps, epochs, firsts, averages))
+            given_out = one.read(*columns)
             found |= zip(positions[part].tolist(), given_out.tolist(), strict=True)
         start += size
+    assert one.corrections.keys() <= {*positions[averages == 1].tolist()}
     found |= one.corrections
-    assert [found[position] for position in positions.tolist()] == whole
+    every = zip(positions.tolist(), whole, averages.tolist(), strict=True)
+    assert all(found[position] == covered for position, covered, is_mean in every if is_mean)
 
 
 def test_a_repeated_step_covers_what_it_did() -> None:
     steps = np.array([10, 20, 20, 30])
     zeros = np.zeros(4, np.int64)
-    assert CoveredSteps().read(zeros, np.arange(4), steps, zeros, zeros).tolist() == [10] * 4
+    assert CoveredSteps().read(zeros, np.arange(4), steps, zeros, zeros, zeros + 1).tolist() == [10] * 4
     epochs = np.array([0, 0, 1, 1])  # the same number in another epoch is another step
-    assert CoveredSteps().read(zeros, np.arange(4), steps, epochs, zeros).tolist() == [10, 10, 10, 10]
+    assert CoveredSteps().read(zeros, np.arange(4), steps, epochs, zeros, zeros + 1).tolist() == [10, 10, 10, 10]
 
 
 def test_each_rank_has_windows_of_its_own() -> None:
@@ -108,15 +113,13 @@ def test_each_rank_has_windows_of_its_own() -> None:
     lines = [(rank, step) for k in range(7) for rank, steps in printed.items() for step in steps[k : k + 1]]
     ranks, steps = np.array(lines).T
     zeros, positions = np.zeros(len(lines), np.int64), np.arange(len(lines))
-    alone = {
-        rank: CoveredSteps().read(*(x[ranks == rank] for x in (ranks, positions, steps, zeros, zeros))).tolist()
-        for rank in printed
-    }
+    columns = ranks, positions, steps, zeros, zeros, zeros + 1
+    alone = {rank: CoveredSteps().read(*(x[ranks == rank] for x in columns)).tolist() for rank in printed}
     for size in (len(lines), 5, 1):
         together, found = CoveredSteps(), dict[int, int]()
         for start in range(0, len(lines), size):
             part = slice(start, start + size)
-            given_out = together.read(ranks[part], positions[part], steps[part], zeros[part], zeros[part])
+            given_out = together.read(*(column[part] for column in columns))
             found |= zip(positions[part].tolist(), given_out.tolist(), strict=True)
         found |= together.corrections
         assert {rank: [found[p] for p in positions[ranks == rank].tolist()] for rank in printed} == alone

@@ -19,6 +19,7 @@ from perflog.parsing.assemble.steps.step_windows import UNKNOWN, CoveredSteps
 
 _DENSE = 1 << 24  # steps below it are counted in an array
 _MOST_IN_ARRAY = 255  # what an element of the array can count
+_LATEST = 32  # lines of a rank before its first one that averages
 
 
 class StepRepeats(Struct):
@@ -81,27 +82,30 @@ class StepCounter:
         epochs = np.concatenate([r.epoch for r in rows])[order]
         covers = np.concatenate([r.covers for r in rows])[order]
         first_steps = np.concatenate([np.full(len(r), r.line.first_step or UNKNOWN) for r in rows])[order]
+        averages = np.isin(covers, (SINCE_PREVIOUS, NOT_KNOWN)).astype(np.int64)
         in_epochs = any(r.line.within for r in rows)
         copies, spans = np.ones(len(positions), np.int64), covers.copy()  # SINCE_PREVIOUS is UNKNOWN
         for run, low, high in runs.split(positions):
             repeats = self._repeats.setdefault(run.index, {})
             windows = self._windows.setdefault(run.index, CoveredSteps())
             with_step = np.arange(low, high)[known[low:high]]  # a line without a step repeats none
+            latest = [with_step[:0]]
             for rank, selected in by_number(ranks[with_step]):
                 rank_rows = with_step[selected]
+                latest.append(rank_rows[-_LATEST:])
                 by_epoch = by_number(epochs[rank_rows]) if in_epochs else [(NO_EPOCH, slice(None))]
                 for epoch, in_epoch in by_epoch:
                     rows_of_epoch = rank_rows[in_epoch]
                     printed = repeats.setdefault((rank, epoch), StepRepeats())
                     copies[rows_of_epoch] = printed.copies_of(steps[rows_of_epoch])
-            covering = with_step[covers[with_step] != RUNNING_MEAN]  # without summaries of the epoch
-            printing = ranks[covering]
-            covering = covering[np.isin(printing, printing[covers[covering] <= SINCE_PREVIOUS])]
+            is_needed = bool(windows.ranks) or averages[with_step].any()
+            covering = with_step if is_needed else np.sort(np.concatenate(latest))
+            covering = covering[covers[covering] != RUNNING_MEAN]  # without summaries of the epoch
             if len(covering):
-                columns = (column[covering] for column in (ranks, positions, steps, epochs, first_steps))
+                columns = (column[covering] for column in (ranks, positions, steps, epochs, first_steps, averages))
                 covered = windows.read(*columns)
                 covered[self._are_after_stepless(run.index, ranks[covering], covering, known, low)] = UNKNOWN
-                since_previous = covers[covering] <= SINCE_PREVIOUS
+                since_previous = averages[covering] == 1
                 spans[covering[since_previous]] = covered[since_previous]
             self._stepless[run.index] = self._stepless.get(run.index, 0) + int((~known[low:high]).sum())
             if -1 in windows.ranks != {-1}:  # a line that has lost its label may be of any rank

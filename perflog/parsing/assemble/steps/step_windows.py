@@ -89,7 +89,7 @@ def _of_first_line(i: int, steps: Ints, first: Mask, first_steps: Ints, covered:
 
 class CoveredSteps:
     """Counts the steps that the lines of each rank cover, stretch by stretch. Lines that repeat a step cover what it
-    did.
+    did. Lines of all shapes are lines before and after a line that averages.
 
     A window depends on lines after it. Where those come with a later stretch and change it, `corrections` holds the
     number of steps by position.
@@ -97,32 +97,31 @@ class CoveredSteps:
 
     def __init__(self) -> None:
         self.corrections: dict[int, int] = {}
-        # of the last lines of each rank: rank, position, step, epoch, first step, window given
-        self._last = np.empty((6, 0), np.int64)
+        self.ranks: set[int] = set()  # with lines so far that average
+        # of the last lines of each rank: rank, position, step, epoch, first step, whether it averages, window given
+        self._last = np.empty((7, 0), np.int64)
 
-    @property
-    def ranks(self) -> set[int]:
-        """The ranks with lines so far."""
-        return {*self._last[0].tolist()}
-
-    def read(self, ranks: Ints, positions: Ints, steps: Ints, epochs: Ints, first_steps: Ints) -> Ints:
-        """Return how many steps each of the next lines covers."""
+    def read(self, ranks: Ints, positions: Ints, steps: Ints, epochs: Ints, first_steps: Ints, averages: Ints) -> Ints:
+        """Return how many steps each of the next lines covers: those with 1 in `averages`; others have any number."""
+        self.ranks |= {*ranks[averages == 1].tolist()}
         goes_on = np.isin(self._last[0], ranks)
         known = int(goes_on.sum())
-        new = [ranks, positions, steps, epochs, first_steps, np.zeros_like(positions)]
+        new = [ranks, positions, steps, epochs, first_steps, averages, np.zeros_like(positions)]
         lines = np.hstack([self._last[:, goes_on], new])
         by_rank = np.argsort(lines[0], kind="stable")
         lines, is_old = lines[:, by_rank], by_rank < known
         is_first = np.append(True, np.diff(lines[0]) != 0)
         distinct = is_first | np.append(True, (np.diff(lines[2]) != 0) | (np.diff(lines[3]) != 0))
         order = np.cumsum(distinct) - 1  # the lines that repeat a step count as one
-        covered = windows(lines[0][distinct], *(column[distinct] for column in lines[2:5]))[order]
+        covered = lines[6]
+        if self.ranks:
+            covered = windows(lines[0][distinct], *(column[distinct] for column in lines[2:5]))[order]
         starts = np.flatnonzero(is_first)
         sizes = np.diff(np.append(starts, len(order)))
         last_old = np.repeat(np.maximum.reduceat(np.where(is_old, order, -1), starts), sizes)
-        open_ = is_old & (order > last_old - _AHEAD) & (covered != lines[5])
+        open_ = is_old & (order > last_old - _AHEAD) & (covered != lines[6]) & (lines[5] == 1)
         self.corrections |= zip(lines[1][open_].tolist(), covered[open_].tolist(), strict=True)
-        lines[5] = covered
+        lines[6] = covered
         last = np.repeat(order[starts + sizes - 1], sizes)
         self._last = np.hstack([self._last[:, ~goes_on], lines[:, order > last - _AHEAD - _BACK]])
         in_order = np.empty(len(covered), np.int64)
