@@ -69,7 +69,7 @@ class Mutant:
         return f"{self.module}:{self.line}: {self.before}  ->  {self.after}"
 
 
-_DESCRIBING = {"strict", "frozen", "kw_only", "brief"}
+_DESCRIBING = {"strict", "frozen", "kw_only", "eq", "brief"}
 """Names of arguments that are left alone."""
 
 

@@ -11,7 +11,8 @@ from perflog.analysis.overview.facts.job_course import course_of_job
 from perflog.analysis.overview.run_groups import RunGroup
 from perflog.metrics import Options, Tables
 from perflog.metrics.attempts import extents
-from perflog.metrics.clock_offsets import _offsets, clock_offsets
+from perflog.metrics.clock_offsets import _offsets, clock_offsets, on_first_clock
+from perflog.tables.columns import NULL
 
 NS = 1_000_000_000
 
@@ -67,6 +68,39 @@ def test_clocks_differ_from_two_steps_and_a_second_on() -> None:
     assert ahead(20.0, 10.0) == {1: 20.0} and ahead(19.0, 10.0) == {}
     assert ahead(1.0, 0.1) == {1: 1.0} and ahead(0.9, 0.1) == {}
     assert ahead(20.0, 1.0, count=7) == {}
+
+
+@pytest.mark.parametrize(("scatter", "found"), [(4.0, {1: 40.0}), (4.1, {})])
+def test_clocks_differ_steadily(scatter: float, found: dict[int, float]) -> None:
+    """The difference scatters by a tenth of it at most: half of the steps are as far off as `scatter`."""
+    ahead = [-scatter, 0.0, scatter] * 3
+    printed = [(0, k, 100.0 + k) for k in range(9)] + [(1, k, 140.0 + k + by) for k, by in enumerate(ahead)]
+    assert offsets_of(*printed) == found
+
+
+def test_steps_that_start_again_in_each_epoch_are_compared_epoch_by_epoch() -> None:
+    """Four steps in each of two epochs are eight steps."""
+    rows = [
+        {"step": k % 4, "epoch": 1 + k // 4, "rank": rank, "printed_ns": (100 + k + 40 * rank) * NS, "clock": "utc"}
+        for rank in (0, 1)
+        for k in range(8)
+    ]
+    assert _offsets(Tables(by_hand("steps", rows)).rows("steps")) == {1: 40.0}
+    for row in rows:
+        row["epoch"] = 1
+    assert _offsets(Tables(by_hand("steps", rows)).rows("steps")) == {}
+
+
+def test_rows_on_the_first_clock() -> None:
+    """A row without a rank has the clock of the step before it, before all steps the clock of the first step."""
+    tables = two_ranks(40)  # lines 1 to 10 are of rank 0, 11 to 20 of rank 1
+    lines = [(0, None), (1, 0), (9, 1), (10, None), (11, None), (12, 0), (12, None), (21, None), (5, 7)]
+    rows = Tables(by_hand("values", [{"line": line, "rank": rank} for line, rank in lines])).rows("values")
+    kept = on_first_clock(tables, "r", rows)
+    assert list(zip(kept["line"].tolist(), [None if r == NULL else r for r in kept["rank"].tolist()], strict=True)) == [
+        (0, None), (1, 0), (10, None), (12, 0), (5, 7),
+    ]  # fmt: skip
+    assert on_first_clock(two_ranks(0), "r", rows) is rows
 
 
 def test_ranks_on_several_kinds_of_clocks_are_not_compared() -> None:

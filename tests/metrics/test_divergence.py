@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -144,12 +145,36 @@ def test_what_rises_before_a_loss_is_not_finite(
     assert [(each.name, each.step, each.value, each.usual) for each in rises] == ([rise] if rise else [])
 
 
-def test_a_gradient_norm_rises_beside_a_loss_of_few_values() -> None:
-    """24 losses are too few; of 60 norms the last three are far above the median."""
+Rise = tuple[str, int | None, int, float, float]
+
+
+@pytest.mark.parametrize(
+    ("line", "ranks", "change", "expected"),
+    [
+        # 24 losses are too few; of 60 norms the last three are far above the median.
+        (61, (), {}, [("grad_norm", 58, 58, 9.0, 1.0)]),
+        (61, (), {60: {"loss": 9.0}}, [("grad_norm", 58, 58, 9.0, 1.0)]),
+        (61, (), {60: {"loss": 9.0}, 36: {"loss": 2.0}}, [("loss", 60, 60, 9.0, 2.0), ("grad_norm", 58, 58, 9.0, 1.0)]),
+        (60, (), {60: {"loss": None}}, [("grad_norm", 58, 58, 9.0, 1.0)]),  # the line itself is not before it
+        (58, (), {}, []),
+        (59, (), {}, [("grad_norm", 58, 58, 9.0, 1.0)]),
+        (61, (), {58: {"grad_norm": 1.5}}, [("grad_norm", 59, 59, 9.0, 1.0)]),  # a half more is not far
+        (61, (), {58: {"grad_norm": 1.51}}, [("grad_norm", 58, 58, 1.51, 1.0)]),
+        (61, (), {60: {"grad_norm": 1.0}}, []),  # it falls again
+        (61, (), {59: {"grad_norm": math.inf}}, [("grad_norm", 58, 58, 9.0, 1.0)]),
+        (61, (), {58: {"step": None}}, [("grad_norm", None, 58, 9.0, 1.0)]),
+        (61, (0,), {60: {"rank": 1, "grad_norm": 1.0}}, [("grad_norm", 58, 58, 9.0, 1.0)]),  # another rank
+        (61, (1,), {60: {"rank": 1}}, []),
+    ],
+)  # fmt: skip
+def test_what_rises_before_a_line(
+    line: int, ranks: tuple[int, ...], change: dict[int, dict[str, Any]], expected: list[Rise]
+) -> None:
     rows = [
-        {"step": step, "line": step, "loss": 2.0 if step > 36 else None, "grad_norm": 9.0 if step > 57 else 1.0}
-        for step in range(1, 61)
+        {"step": n, "line": n, "rank": 0, "loss": 2.0 if n > 36 else None, "grad_norm": 9.0 if n > 57 else 1.0}
+        | change.get(n, {})
+        for n in range(1, 61)
     ]
-    lost: Any = SimpleNamespace(run="r", line=100, ranks=())
-    (rise,) = rises_before(Tables(by_hand("steps", rows)), lost)
-    assert (rise.name, rise.step, rise.line, rise.value, rise.usual) == ("grad_norm", 58, 58, 9.0, 1.0)
+    lost: Any = SimpleNamespace(run="r", line=line, ranks=ranks)
+    found = rises_before(Tables(by_hand("steps", rows[::-1])), lost)
+    assert [(rise.name, rise.step, rise.line, rise.value, rise.usual) for rise in found] == expected

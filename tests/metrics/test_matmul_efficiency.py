@@ -6,7 +6,11 @@ import pytest
 from support.metrics_logs import by_hand, row, rows
 
 import perflog
-from perflog.metrics import matmul_efficiency
+from perflog.formats.expressions import Expression
+from perflog.formats.model import Rate
+from perflog.metrics import Options, Tables, matmul_efficiency, phases
+from perflog.metrics.step_time import matmul_efficiency as module
+from perflog.metrics.step_time.phases import rows_with_wholes
 
 HEAD = """\
 perflog trainer: recipe moe-layer, variant padded, run 1 of 1
@@ -98,6 +102,51 @@ def test_the_split_has_every_phase_once_and_adds_up_to_the_step(log: perflog.Log
     assert named == sorted(["data", *NAMES, *BACK, "optimizer"])
     rests = {r["what"]: r["time_s"] / MS for r in split if r["part"] == "rest"}
     assert rests == pytest.approx({"forward": 30 - 12 - 11, "backward": 40 - 22.5, "step": 80 - 73})
+
+
+@pytest.mark.parametrize(
+    ("measured", "expected"),
+    [
+        ({0: {"plain": 2.0}, 1: {"plain": 6.0}}, {None: 3.0, 0: 2.0, 1: 6.0}),  # harmonic mean
+        ({0: {"plain": 2.0}, 1: {"other": 6.0}}, {None: 2.0, 0: 2.0, 1: None}),  # rank 1 does not measure it
+        ({0: {"plain": 2.0}, 1: {"plain": 0.0}}, {None: 2.0, 0: 2.0, 1: None}),
+        ({0: {"plain": -2.0}}, {None: None, 0: None, 1: None}),
+    ],
+)
+def test_plain_rates_of_the_ranks_that_measure_them(
+    monkeypatch: pytest.MonkeyPatch, measured: dict[int, dict[str, float]], expected: dict[int | None, float | None]
+) -> None:
+    """Phase `a` takes 1 s on rank 0 and 3 s on rank 1 for 12 FLOP, of steps of 4 s."""
+    rate = Rate("products", ("a",), (Expression("12"),), (Expression("plain"),))
+    both = [(step, rank) for step in (1, 2) for rank in (0, 1)]
+    times = [{"phase": "a", "step": s, "rank": r, "occurrence": 1, "time_s": 1.0 + 2 * r} for s, r in both]
+    steps = [{"table": "steps", "step": step, "step_time_s": 4.0} for step in (1, 2)]
+    (table,) = rows_with_wholes(Tables(by_hand("phases", [*times, *steps], world=2)), 0)
+    found = list(module._rate_rows(rate, table.runs[0], table, measured))
+    names = ("time_s", "share", "tflops", "plain_tflops", "ratio", "n", "first_step", "last_step")
+    assert {row["rank"]: tuple(row.get(name) for name in names) for row in found} == {
+        rank: (
+            time, time / 4, 12e-12 / time, plain and plain / 1e12, plain and pytest.approx(12 / time / plain), 2, 1, 2,
+        )
+        for (rank, plain), time in zip(expected.items(), (2.0, 1.0, 3.0), strict=True)
+    }  # fmt: skip
+
+
+def test_shares_of_the_split_are_of_the_mean_over_the_ranks() -> None:
+    """Three ranks wait 1 s, one 5 s: 2 s of steps of 8 s in the mean, though the median rank waits 1 s.
+
+    Which rank the forward of 3 s is of is not known, so nor is what it does beside the wait.
+    """
+    times = [{"phase": "wait", "step": s, "rank": r, "occurrence": 1, "time_s": 5.0 if r == 3 else 1.0}
+             for s in (1, 2) for r in range(4)]  # fmt: skip
+    steps = [{"table": "steps", "step": step, "step_time_s": 8.0, "forward_s": 3.0} for step in (1, 2)]
+    frames = by_hand("phases", [*times, *steps], world=4)
+    frames["runs"]["format"] = "moe_layer"
+    split = module._split(phases.table(Tables(frames), Options(warmup=0)), 8.0)
+    assert [(row["part"], row["what"], row["rank"], row["time_s"], row["share"]) for row in split] == [
+        ("phase", "wait", None, 2.0, 0.25),
+        ("rest", "step", None, 5.0, 0.625),
+    ]
 
 
 def test_a_run_without_plain_products_has_no_rows(log: perflog.Log) -> None:

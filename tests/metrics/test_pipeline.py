@@ -6,8 +6,9 @@ import json
 import sys
 from itertools import pairwise
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,9 +29,6 @@ from perflog.metrics.pipelines.pipeline import (
 from perflog.metrics.pipelines.schedule_simulation import BACKWARD, FORWARD, as_timed
 from perflog.metrics.semantics import RunSemantics
 from perflog.tables.schema import TABLES
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 REFERENCE = ROOT / "reference_runs" / "store"
 
@@ -120,8 +118,6 @@ def test_modelled_timeline(run: perflog.Log) -> None:
 
 def made_up(rows: list[dict[str, Any]]) -> Tables:
     """Tables of one run with these rows of table `layers`."""
-    import pandas as pd
-
     run = {c.name: None for c in TABLES["runs"]} | {
         "run": "r",
         "label": "made up",
@@ -219,6 +215,16 @@ def test_the_times_of_each_stage_and_step(quantities: dict[str, float]) -> None:
     }
     quantities.update(stages=3)
     assert list(stage_times(made_up(rows), Options())) == []
+
+
+def test_a_run_without_micro_batches_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = times([8.0, 12.0])
+    tables = made_up([*rows, *(row | {"run": "s"} for row in rows)])
+    runs = pd.concat([tables["runs"], tables["runs"].assign(run="s")])
+    known = {"r": {"stages": 2.0}, "s": {"stages": 2.0, "micro_batches": 4.0}}
+    meanings = {run: RunSemantics(None, quantities=quantities) for run, quantities in known.items()}
+    monkeypatch.setattr(sys.modules[modelled_timelines.__module__], "semantics_by_run", lambda _: meanings)
+    assert [each.run for each in stage_times(Tables({"runs": runs, "layers": tables["layers"]}), Options())] == ["s"]
 
 
 def test_how_busy_a_timed_pipeline_is(quantities: dict[str, float]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.metrics_logs import by_hand
+from support.metrics_logs import rows as metric_rows
 from support.paths import ROOT
 
 import perflog
@@ -17,6 +18,7 @@ from perflog.log import Log
 from perflog.metrics import Tables, ranks
 from perflog.metrics.skew import ranks as module
 from perflog.metrics.step_series import step_series
+from perflog.statistics.standing_out import standing_out
 
 
 @pytest.fixture
@@ -130,7 +132,8 @@ def test_a_rank_that_stops_early_is_compared_over_the_rows_of_all() -> None:
     """The loss falls, so the median of the first half of a run is higher."""
     losses = np.array([np.arange(40.0, 20, -1), np.where(np.arange(20) < 9, np.arange(40.0, 20, -1), np.nan)])
     assert module._typical(losses).tolist() == [36, 36]
-    assert module._typical(losses[:, 5:]).tolist() == [28, 33.5]  # too few rows of both
+    assert module._typical(losses[:, 1:]).tolist() == [35.5, 35.5]  # eight rows of both are enough
+    assert module._typical(losses[:, 2:]).tolist() == [29.5, 35]  # too few rows of both
     losses[1] = losses[0]
     losses[0, ::2] = losses[1, 1::2] = np.nan  # torn lines: both ranks go on to the end
     assert module._typical(losses).tolist() == [31, 30]
@@ -159,6 +162,32 @@ def test_values_of_ranks_by_row() -> None:
     assert rows is not None and np.array_equal([of[2] for of in rows], [5, 6, np.nan, 7, np.nan], equal_nan=True)
     assert matrix((0, 1, 1.0), (0, 2, 2.0)) is None and matrix((0, 1, 1.0), (1, 2, 2.0)) is None
     assert matrix((0, 1, 1.0), (1, 1, 2.0), (2, 3, 4.0)) == [[0, 1.0], [1, 2.0]]
+
+
+def test_all_columns_of_the_table() -> None:
+    """Of six ranks one takes 2.5 s for each step; a seventh prints too few steps to be the fastest."""
+    rows: list[dict[str, Any]] = [
+        {"step": step, "rank": rank, "step_time_s": 2.5 if rank == 3 else 1.0 + rank / 100, "memory_bytes": 100 + rank}
+        for step in range(1, 25)
+        for rank in range(6)
+    ]
+    rows += [{"step": step, "rank": 6, "step_time_s": 0.99} for step in (1, 2)]
+    own = [2.5 if rank == 3 else 1.0 + rank / 100 for rank in range(6)]
+    times = np.array([*([time] * 24 for time in own), [0.99] * 2 + [np.nan] * 22])
+    (far,) = standing_out(times, 2)
+    same = {"run": "r", "label": None, "of": "steps", "rows": 24}
+    nothing = dict.fromkeys(("rank", "value", "others", "ratio", "t", "p", "persistence"))
+    assert metric_rows(ranks(by_hand("steps", rows))) == [
+        same | {
+            "figure": "step_time_s", "unit": "s", "ranks": 7, "median": (1.02 + 1.04) / 2, "min": 1.0, "lowest": "0",
+            "max": 2.5, "highest": "3", "rank": "3", "value": 2.5, "others": 1.02, "ratio": far.ratio,
+            "t": far.t, "p": far.p, "persistence": 1.0,
+        },
+        same | {
+            "figure": "memory_bytes", "unit": "B", "ranks": 6, "median": 102.5, "min": 100.0, "lowest": "0",
+            "max": 105.0, "highest": "5",
+        } | nothing,
+    ]  # fmt: skip
 
 
 def test_members_are_ranks_and_sources() -> None:

@@ -38,6 +38,23 @@ def test_the_second_printing_of_a_step_is_left_out() -> None:
 
 
 @pytest.mark.parametrize(
+    ("rows", "kept", "left_out"),
+    [
+        ([{}, {"step_time_s": -1.0}], [1.0], [(2, "step_time_s cannot be -1")]),
+        ([{}, {}, {"step": 2, "copy": 2}, {"step": 1, "copy": 2, "step_time_s": -1.0}], [1.0, 1.0],
+         [(2, "printed again"), (1, "printed again")]),
+        ([{}, {}, {}, {"steps_averaged": 5, "step_time_s": -1.0}], [1.0] * 3, [(4, "covers 5 steps")]),
+        ([{}, {}, {}, {"steps_averaged": None}], [1.0] * 3, [(4, "covers an unknown number of steps")]),
+        ([{}, {}, {"steps_averaged": 5, "copy": 2}], [1.0] * 2, [(3, "covers 5 steps")]),  # one reason each
+    ],
+)  # fmt: skip
+def test_why_steps_are_left_out(rows: list[dict[str, Any]], kept: list[float], left_out: list[tuple[int, str]]) -> None:
+    made = [{"step": number, "step_time_s": 1.0, **row} for number, row in enumerate(rows, 1)]
+    (one,) = step_series(tables(made), warmup=0)
+    assert (one.values.tolist(), list(one.left_out)) == (kept, left_out)
+
+
+@pytest.mark.parametrize(
     ("averaged", "high", "limit"),
     [
         (1, 1.9, 2.0),  # twice the median

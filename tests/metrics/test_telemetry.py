@@ -116,6 +116,16 @@ def test_telemetry_of_another_time_gives_nothing(tmp_path: Path) -> None:
     assert not len(telemetry(perflog.read(train(tmp_path / "t.log", [0, 2]), smi(tmp_path / "smi.csv", samples))))
 
 
+def test_telemetry_of_other_times_is_left_out() -> None:
+    """Only samples that lie between the first and the last moment of the steps are of them."""
+    windows = module.TimedSteps("r", "utc", np.array([1, 2]), np.array([10, 20]), np.array([20, 30]))
+    series: dict[int | None, Any] = {None: {"power": module.Series(np.array([20]), np.array([5.0]))}}
+    samples = [module.DeviceSamples(str(k), "utc", series, first, last, {})
+               for k, (first, last) in enumerate([(1, 9), (31, 40), (1, 10), (30, 40)])]  # fmt: skip
+    found = [(r["telemetry"], r["part"], r["step"], r["samples"]) for r in module._rows(windows, samples)]
+    assert found == [(run, *row) for run in "23" for row in (("run", None, 1), ("step", 1, 0), ("step", 2, 1))]
+
+
 def test_steps_of_a_trace(tmp_path: Path) -> None:
     """The range of a step is its window. Times of a trace since 1970 are in UTC."""
     begin = int(START.timestamp() * 1e6)

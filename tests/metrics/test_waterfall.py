@@ -493,6 +493,17 @@ def test_the_wait_for_the_slowest_rank_of_a_phase_is_taken_from_the_time_around_
     assert bool(reasons) == doubted
 
 
+def test_phases_share_the_time_that_ranks_may_wait_outside_of_them() -> None:
+    """`mlp` takes the untimed forward and 1 s of the 1.5 s that ranks wait outside; 0.5 s are left to `norm`."""
+    of = whole(("compute", 4.0, "mlp", "forward"), ("compute", 4.0, "norm", "forward"),
+               ("unattributed", 2.0, "forward"), ("unattributed", 3.0, "step"))  # fmt: skip
+    spread = [(name, "forward", 0.0, 4.0, slowest) for name, slowest in (("mlp", 7.0), ("norm", 6.0))]
+    module._take_unequal_ranks(of, spread, RunSemantics(None), 1.5)
+    assert {part: seconds for (bar, part), seconds in times(of).items() if bar == "unequal ranks"} == {
+        "mlp": 3.0, "norm": 0.5
+    }  # fmt: skip
+
+
 def test_shares_of_a_run_are_those_of_its_steady_bars() -> None:
     found = tables(MOE)
     table = waterfall(found)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 from functools import cache
 from pathlib import Path
 from statistics import mean, median
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,13 +16,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
-from support.metrics_logs import row, rows
+from support.metrics_logs import by_hand, row, rows
 from support.operation_tables import MadeJob, Node, Times, made_job, rows_of, times_of, write_table
 from support.paths import SHARED
 
 import perflog
 from perflog.errors import InputError
 from perflog.metrics import Options, Tables, whatif, whatif_steps
+from perflog.metrics.traces.replays.rank_replay import RankReplay
+from perflog.metrics.what_if import whatif as module
 from perflog.metrics.what_if.operation_graph import COMMUNICATION
 
 STRAGGLER = SHARED / "campaigns" / "straggler"
@@ -333,3 +338,46 @@ def test_timers_of_megatron_ranks(tmp_path: Path) -> None:
 
 def test_a_log_of_one_rank_has_no_peers() -> None:
     assert not len(whatif(perflog.find_runs("reference:nvprof.txt")))
+
+
+def test_rows_of_a_job_with_a_trace_of_each_rank() -> None:
+    """Two steps of 50, ideally 40 ns: rank 5 costs it all. One that is as fast as the ideal has no slowdown to mend."""
+    names = ("of", "rank", "slowdown", "mended", "m_w", "time_s", "without_s", "ideal_s", "replayed_s", "traced_s", "n")
+    ranks: Any = SimpleNamespace(
+        n=2, ranks=[4, 5], replay=RankReplay(104, 100, without=[95, 80], alone=[84, 100], ideal=80, without_slowest=80)
+    )
+    same = (pytest.approx(40e-9), pytest.approx(50e-9), pytest.approx(52e-9), 2)
+    found = list(module._rows_of_ranks(ranks))
+    assert [tuple(row.get(name) for name in names) for row in found] == [
+        ("job", None, 1.25, None, 1.0, pytest.approx(50e-9), None, *same),
+        ("worker", 5, 1.25, 1.0, None, pytest.approx(50e-9), pytest.approx(40e-9), *same),
+        ("worker", 4, 1.05, 0.25, None, pytest.approx(42e-9), pytest.approx(47.5e-9), *same),
+    ]
+    assert {(row["rests_on"], row["left_out"]) for row in found} == {("collectives", 0)}
+    ranks.replay = RankReplay(80, 80, without=[80, 80], alone=[80, 80], ideal=80, without_slowest=80)
+    assert all(math.isnan(row["m_w" if row["of"] == "job" else "mended"]) for row in module._rows_of_ranks(ranks))
+
+
+@pytest.mark.parametrize(
+    ("numbers", "order"),
+    [
+        ([None] * 6, [2, 0, 1, 5, 4, 3]),  # in order of time, by step and kind
+        ([0, 1, 2, 0, 1, 2], [0, 1, 2, 3, 4, 5]),  # as printed
+    ],
+)
+def test_operations_count_in_order_of_time_unless_they_are_numbered(
+    numbers: list[int | None], order: list[int]
+) -> None:
+    same = {"dp_rank": 0, "stage": 0, "name": "forward-compute", "line": 1}
+    rows = [
+        same | {"step": 1 + at // 3, "start_ns": start, "seq": seq}
+        for at, (start, seq) in enumerate(zip((20, 30, 10, 60, 50, 40), numbers, strict=True))
+    ]
+    found = module._numbered(Tables(by_hand("events", rows)).rows("events"))
+    starts = [rows[at]["start_ns"] for at in order]
+    assert found.rows["start_ns"].tolist() == starts and found.number.tolist() == [0, 1, 2] * 2
+
+
+def test_workers_without_a_rank_are_in_the_order_of_stages_and_replicas() -> None:
+    job: Any = SimpleNamespace(ranks={(0, 1): 9}, replicas=[0, 1, 4])
+    assert [module._rank(job, *worker) for worker in ((0, 0), (4, 0), (0, 1), (1, 1))] == [0, 4, 9, 6]

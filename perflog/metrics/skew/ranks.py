@@ -86,7 +86,7 @@ class RankRow(Struct, frozen=True):
 
 _OF_OUT = (
     MetricColumn("value", meaning="its median over the rows"),
-    MetricColumn("others", meaning="median of the medians of the other ranks"),
+    MetricColumn("others", meaning="median of the medians of the other ranks; without ranks that stop too early"),
     MetricColumn("ratio", meaning="its value over the median of the others, median over the rows"),
     MetricColumn("t", meaning="its deviation in standard deviations of equal ranks"),
     MetricColumn("p", "", None, "probability of such a deviation if all ranks were equal, over all ranks and metrics"),
@@ -191,7 +191,8 @@ def rank_rows(tables: Tables) -> Iterator[RankRow]:
             place = (figure.run, figure.of, figure.figure, figure.unit, len(figure.ranks), figure.values.shape[1])
             found = _standing_out(figure, len(figures))
             for far in found:
-                others = float(np.median(np.delete(typical, far.member)))
+                peers = np.setdiff1d(alike, far.member)
+                others = float(np.median(typical[peers] if len(peers) else np.delete(typical, far.member)))
                 yield RankRow(*place, *spread, figure.ranks[far.member], _Out(float(typical[far.member]), others, far))
             if not found:
                 yield RankRow(*place, *spread, None, None)

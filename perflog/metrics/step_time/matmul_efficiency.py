@@ -30,8 +30,8 @@ _COLUMNS = (
     MetricColumn("what", meaning="name of the rate or phase; of a rest: the parent with this unattributed time"),
     MetricColumn("rank", meaning="rank; null: mean over the ranks", type="Int64"),
     MetricColumn("of", meaning="of a rate: the phases that it is measured over; of a phase: its parent", brief=False),
-    MetricColumn("time_s", "s", "lower", "median of this time over the steady steps"),
-    MetricColumn("share", "1", None, "time_s / median step time; phases and rests add up to about 1"),
+    MetricColumn("time_s", "s", "lower", "median of this time over the steady steps; over the ranks: of their mean"),
+    MetricColumn("share", "1", None, "time_s / median step time; phases and rests, if all are known, add up to 1"),
     MetricColumn("work_flop", "FLOP", None, "work of a rank in a step, as declared", brief=False),
     MetricColumn("tflops", "TFLOP/s", "higher", "work_flop / time_s"),
     MetricColumn("plain_tflops", "TFLOP/s", "higher", "rate of plain matrix products of the same shapes, as measured"),
@@ -65,9 +65,10 @@ def matmul_efficiency(tables: Tables, options: Options) -> MetricRows:
     rates = work_rates(tables, options)
     phase_rows = phases.table(tables.only(rates["run"].unique()), options)
     splits = dict(iter(phase_rows.groupby("run", sort=False)))
+    step_s = {run.run: run.step_s for table in rows_with_wholes(tables, options.warmup) for run in table.runs}
     rows: list[dict[str, object]] = []
     for run, run_rates in rates.groupby("run", sort=False):
-        rows += [*run_rates.to_dict("records"), *_split(splits.get(run, phase_rows[:0]))]
+        rows += [*run_rates.to_dict("records"), *_split(splits.get(run, phase_rows[:0]), step_s[str(run)])]
     return rows
 
 
@@ -131,7 +132,7 @@ def _rate_rows(
     if plain_rates:
         plain_rates[None] = len(plain_rates) / sum(1 / each for each in plain_rates.values())
     for rank, spent in times.items():
-        if len(spent[0]):
+        if len(spent[0]):  # no step may have a row of each rank
             yield _row(rate, run, rank, spent, work, plain_rates.get(rank))
 
 
@@ -156,16 +157,17 @@ def _row(
     return row
 
 
-def _split(table: pd.DataFrame) -> Iterator[dict[str, object]]:
+def _split(table: pd.DataFrame, step_s: float) -> Iterator[dict[str, object]]:
     """Yield the parts of a step's time, in its order: the innermost phases over the ranks, and unattributed time.
 
-    If unattributed time is known only for single ranks, each rank has a row.
+    If unattributed time is known only for single ranks, each rank has a row. Means add up, as medians do not.
     """
+    parents = table["phase"][table["part"] == "rest"]  # also where only bounds of the rest are known
     table = table[~table["hidden"].astype(bool) & table["mean_s"].notna()]
     unattributed, pooled = table["part"] == "rest", table["rank"].isna()
-    is_parent = table["phase"].isin(table["phase"][unattributed])
+    is_parent = table["phase"].isin(parents)
     has_pooled_rest = table["phase"].isin(table["phase"][unattributed & pooled])
     rows = table[(~unattributed & pooled & ~is_parent) | (unattributed & (pooled | ~has_pooled_rest))]
-    rows = rows.assign(part=rows["part"].where(rows["part"] == "rest", "phase"))
+    rows = rows.assign(part=rows["part"].where(rows["part"] == "rest", "phase"), share=rows["mean_s"] / step_s)
     rows = rows.rename(columns={"phase": "what", "parent": "of", "mean_s": "time_s"})
     yield from row_dicts(rows[[c.name for c in _COLUMNS if c.name in rows]])

@@ -203,7 +203,7 @@ def _runs_with_times_inside(tables: Tables) -> set[str]:
     steps = tables.rows("steps")
     with_parts = steps.where(steps.known("forward_s") | steps.known("backward_s"))
     phases, on_lines = tables.rows("phases"), _phases_on_step_lines(tables)
-    return {*phases.counts("run"), *with_parts.counts("run"), *(on_lines.counts("run") if on_lines else ())}
+    return {*phases.counts("run"), *with_parts.counts("run"), *on_lines.counts("run")}
 
 
 _Part = tuple[Ints, dict[str, Array]]
@@ -231,7 +231,7 @@ def _rows_of_wholes(tables: Tables, names: dict[str, int]) -> list[_Part]:
             code = np.broadcast_to(np.int16(codes_in(names, [name])[0]), len(rows))
             parts.append((numbers[chosen], _columns_of_steps(rows, code, rows[column])))
     on_lines = _phases_on_step_lines(tables)
-    if on_lines is not None:
+    if len(on_lines):
         line_of_step, line_of_value = lines_of_runs(tables, steps), lines_of_runs(tables, on_lines)
         order = np.argsort(line_of_value, kind="stable")
         begins, ends = (np.searchsorted(line_of_value[order], line_of_step, side) for side in ("left", "right"))
@@ -270,19 +270,18 @@ def _covers_usual(steps: Rows) -> Mask:
     return flags
 
 
-def _phases_on_step_lines(tables: Tables) -> Rows | None:
-    """Rows of table `values` that are times of declared phases; None if there are none."""
+def _phases_on_step_lines(tables: Tables) -> Rows:
+    """Rows of table `values` that are times of declared phases."""
     formats = {run: meaning.format for run, meaning in semantics_by_run(tables.rows("runs")).items()}
     declared = {run: {phase.name for phase in form.phases} for run, form in formats.items() if form}
     values = tables.rows("values")
     values = values.where(values.one_of("key", set().union(*declared.values())) & values.one_of("unit", {"s"}))
     if not len(values):
-        return None
+        return values
     keys, words = values.codes("key")
     runs, run_words = values.codes("run")
     is_declared = np.array([[word in declared.get(run, ()) for word in words] for run in run_words], np.bool_)
-    values = values.where(is_declared[runs, keys] & values.known("value"))
-    return values if len(values) else None
+    return values.where(is_declared[runs, keys] & values.known("value"))
 
 
 def _trees(table: PhaseTable) -> Iterator[dict[str, Any]]:

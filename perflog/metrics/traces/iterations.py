@@ -50,9 +50,7 @@ def iterations(starts: Ints, ends: Ints, names: Ints, streams: Ints, optimizer: 
     repetition = _clearest(codes, optimizer[main])
     if repetition is None:
         return NO_STEPS
-    busy_until = np.maximum.accumulate(ends)[main]  # the end of all work so far, of any stream
-    gaps = starts[main] - np.append(starts[main][:1], busy_until[:-1])
-    cuts = _boundaries(repetition, codes, gaps, optimizer[main])
+    cuts = _boundaries(repetition, codes, optimizer[main])
     begins = starts[main[cuts[:-1]]]
     if len(begins) < _FEWEST:
         return NO_STEPS
@@ -139,11 +137,11 @@ def _similar(launches: Ints, others: Ints) -> float:
     return 1 - float(np.abs(launches - others).sum() / max(int(launches.sum() + others.sum()), 1))
 
 
-def _boundaries(found: _Repetition, codes: Ints, gaps: Ints, optimizer: Mask) -> Ints:
+def _boundaries(found: _Repetition, codes: Ints, optimizer: Mask) -> Ints:
     """Positions at which iterations begin, and where the last one ends.
 
-    They begin where the trace does if that is no start-up, else after the optimizer, else where the device idles
-    longest. What lies at the ends of the trace is an iteration if it launches what others do.
+    They begin where the trace does if that is no start-up, else after the optimizer. What lies at the ends of the trace
+    is an iteration if it launches what others do.
     """
     begin, end = found.anchors[:2].tolist()
     base = _in_order(codes[begin:end], len(codes))
@@ -153,10 +151,8 @@ def _boundaries(found: _Repetition, codes: Ints, gaps: Ints, optimizer: Mask) ->
     before_first, optimizer_kernels = int(found.anchors[0]), np.flatnonzero(optimizer[begin:end])
     if before_first < end - begin and _part_of(_launches(codes, found.anchors)[0], found.usual):
         least = (end - begin - before_first) % (end - begin)  # the trace begins with one
-    elif len(optimizer_kernels):
-        least = int(optimizer_kernels[-1]) + 1
     else:
-        least = int(np.where(known, np.median(gaps[np.maximum(table[:-1], 0)], axis=0), -1).argmax())
+        least = int(optimizer_kernels[-1]) + 1 if len(optimizer_kernels) else 0
     able = np.flatnonzero(known & (np.arange(end - begin) >= least))
     column = int(able[0]) if len(able) else 0  # else the kernel that cuts
     cuts = table[:, column]

@@ -247,6 +247,16 @@ def test_a_straggler_is_named(world: int) -> None:
     assert {round(r["transfer_s"] * 1e9) for r in found} == {30 * 500}
 
 
+@pytest.mark.parametrize(("world", "straggler"), [(4, "yes"), (5, "no")])
+def test_among_five_ranks_a_straggler_is_an_outlier(world: int, straggler: str) -> None:
+    """Two ranks come last in turn, the one in 18 of 30 collectives: of five it is none, of four nobody can tell."""
+    starts = [[1000 * k + 200 * (r == (k % 5 > 2)) for r in range(world)] for k in range(30)]
+    found = rows(stragglers(by_hand(ranks(starts))))
+    assert [r["score"] is None for r in found] == [world < 5] * world
+    assert [r["last_share"] for r in found[:2]] == [0.6, 0.4]
+    assert [r["straggler"] for r in found] == [straggler, *["no"] * (world - 1)]
+
+
 def test_little_imposed_time_or_few_collectives_name_nobody() -> None:
     little = rows(stragglers(by_hand(ranks(late(1, by=15), length=900))))
     assert {r["straggler"] for r in little} == {"no"}

@@ -16,10 +16,11 @@ from support.raw_operators import PRODUCTS, raw_operators
 
 import perflog
 from perflog.errors import UsageError
-from perflog.metrics import operator_efficiency
+from perflog.metrics import Options, Tables, operator_efficiency
+from perflog.metrics.compared import Steady
 from perflog.metrics.hardware import bandwidth_tbs
 from perflog.metrics.traces.input_shapes import nvtx_operator
-from perflog.metrics.traces.operators.operator_efficiency import Operator, _sum
+from perflog.metrics.traces.operators.operator_efficiency import Operator, _samples, _sum, shares_above_roof
 from perflog.metrics.traces.operators.operator_work import operator_formulas
 
 Event = dict[str, Any]
@@ -415,6 +416,39 @@ def test_rates_of_the_same_operator_and_shapes_are_compared(tmp_path: Path) -> N
     assert product["base_value"] == pytest.approx(2 * 512**3 / 40e-6 / 1e12)
     assert product["side_value"] == pytest.approx(2 * 512**3 / 50e-6 / 1e12)
     assert (add["unit"], add["base_value"]) == ("GB/s", pytest.approx(3 * 2 * 512**2 / 10e-6 / 1e9))
+
+
+def test_operators_of_less_than_a_thousandth_of_the_time_are_not_compared(tmp_path: Path) -> None:
+    trace = Trace()
+    for at, (rows_, length) in enumerate([(512, 9980), (256, 11), (128, 9)]):
+        trace.operator("aten::mm", at * 200, 50, [[rows_, 512], [512, 512]], BF16[:2])
+        trace.kernel(at * 200 + 5, length)
+    tables = Tables(trace.read(tmp_path / "a.json"))
+    (run,) = tables["runs"]["run"]
+    found = [(of.name, run_, values.tolist()) for of, run_, values in _samples(tables, Steady({run: 0}, {}))]
+    assert found == [
+        (f"aten::mm {rows_}x512, 512x512 (bfloat16)", run, pytest.approx([2 * rows_ * 512**2 / length / 1e6]))
+        for rows_, length in ((512, 9980), (256, 11))
+    ]
+    assert list(_samples(tables, Steady({}, {}))) == []
+
+
+def test_time_above_the_roof_by_class(tmp_path: Path) -> None:
+    """Of 280 us of a product 139 us are its least time, of 60 us of an addition 30 us; the unknown one has no roof."""
+    trace, square = Trace(), [[4096, 4096], [4096, 4096]]
+    calls: list[tuple[str, Any, int]] = [("aten::mm", square, 280), ("aten::add", square, 60), ("mine::op", [[8]], 60)]
+    for at, (name, dims, length) in enumerate(calls):
+        trace.operator(name, at * 400, 50, dims, BF16[:2])
+        trace.kernel(at * 400 + 5, length)
+    trace.kernel(1300, 10)  # of no operator
+    tables = Tables(trace.read(tmp_path / "a.json"))
+    (shares,) = shares_above_roof(tables, Options(gpu="H100 SXM")).values()
+    product, add = 2 * 4096**3 / 989.4e12, 6 * 4096**2 / 3.35e12
+    assert {kind: of.tolist() for kind, of in shares.items()} == {
+        "matmul": pytest.approx([1 - product / 280e-6, 0, 0, 0], rel=1e-3),
+        "elementwise": pytest.approx([0, 1 - add / 60e-6, 0, 0], rel=1e-3),
+    }
+    assert shares_above_roof(tables, Options()) == {}
 
 
 def overview_of(log: perflog.Log, **options: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support.metrics_logs import rows
 from support.rank_traces import OFFSETS, collectives_of, ns, trace_job, write_job
@@ -11,8 +12,9 @@ from support.trace_tables import by_hand, reduce
 
 import perflog
 from perflog.metrics import rank_clocks
+from perflog.metrics.traces.collectives import rank_clocks as module
 from perflog.metrics.traces.collectives.collective_matching import matched_collectives
-from perflog.metrics.traces.collectives.rank_clocks import _rows
+from perflog.metrics.traces.collectives.rank_clocks import _rows, estimated_offsets
 
 
 @pytest.mark.parametrize(("seed", "world"), [(17, 4), (18, 6)])
@@ -65,6 +67,19 @@ def test_of_few_collectives_no_clock_is_estimated(tmp_path: Path) -> None:
     assert {(r["offset_s"], r["reason"]) for r in found} == {
         (None, "1 matched collectives that end together: at least 3 are needed")
     }
+
+
+def test_offsets_of_many_collectives_are_found_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six collectives of some of three clocks that are 0, 30 and -50 ns ahead; rank 3 is in none with the others."""
+    members = np.array([0, 1, 1, 2, 0, 2, 0, 1, 2, 1, 2, 3])
+    keys = np.array([0, 0, 1, 1, 2, 2, 3, 3, 3, 4, 4, 5])
+    ends = keys * 1000 + np.array([0, 30, -50, 7])[members]
+    whole, left = estimated_offsets(keys, members, ends, 4)
+    assert whole[:3].tolist() == pytest.approx([0, 30, -50], abs=1e-6) and np.isnan(whole[3])
+    assert np.abs(left).max() < 1e-6
+    for cells in (4, 8, 20):  # 1, 2 and 5 collectives at once
+        monkeypatch.setattr(module, "_CELLS", cells)
+        assert estimated_offsets(keys, members, ends, 4)[0] == pytest.approx(whole, abs=1e-6, nan_ok=True)
 
 
 def test_the_spread_is_the_scatter_of_the_ends() -> None:
