@@ -161,6 +161,14 @@ def test_nanochat() -> None:
     assert log.rows("runs")[0]["device"] == "NVIDIA H100 80GB HBM3"
 
 
+def test_olmo_core() -> None:
+    """The figures of a block are those of one step, also its time, which the rate of batches tells."""
+    log = whole("olmo_core")
+    row = log.rows("steps")[0]
+    assert (row["loss"], row["grad_norm"], row["mfu"], row["tokens_per_s"]) == (10.23, 1.234, 0.4512, 12345.0)
+    assert (row["steps_averaged"], row["step_time_s"]) == (1, pytest.approx(1 / 0.5512))
+
+
 def test_the_elastic_buffers_of_deepep() -> None:
     log = whole("deepep")
     times = [row for row in log.rows("values") if row["key"] == "dispatch_time"]

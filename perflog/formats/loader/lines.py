@@ -270,8 +270,9 @@ def columns(entry: Entry, key: str, fields: Iterable[Field], table: str | None) 
         is_slowest = table == "phases" and entry.get("set", dict, {}).get(name) == SLOWEST_RANK
         if name in WITNESSES and not (name == "rank_by" and where == "set" and is_slowest):
             raise entry.error(f"`{name}` is filled by perflog itself", where, "give the field another name, or `_`")
+    fills_steps = table == "values" and entry.get("fills_steps", bool, False)
     for where in ("set", "compute"):
-        _refuse_columns(entry, where, entry.get(where, dict, {}), table)
+        _refuse_columns(entry, where, entry.get(where, dict, {}), "steps" if fills_steps else table)
 
 
 def _refuse_columns(entry: Entry, key: str, names: Iterable[str], table: str) -> None:

@@ -20,11 +20,11 @@ import pyarrow.compute as pc
 from msgspec import Struct
 from msgspec.structs import replace
 
-from perflog.arrays import Ints, Mask
+from perflog.arrays import Floats, Ints, Mask
 from perflog.formats.model import Format, Line
 from perflog.formats.vocabulary import PLACES, field_of, plain_name
 from perflog.parsing.assemble.attributed_rows import AttributedRows
-from perflog.parsing.assemble.column_values import field_values, typed, unit_of
+from perflog.parsing.assemble.column_values import computed, field_values, typed, unit_of
 from perflog.tables.arrow import numbers_of
 from perflog.tables.schema import TABLES, TableColumn, column_for
 
@@ -46,10 +46,11 @@ def step_columns(line: Line) -> tuple[tuple[str, TableColumn], ...]:
         return tuple(("value", column) for column in TABLES["steps"] if _is_plain(column))
     names = [f.name for f in line.template.fields if f.numeric and not f.is_dropped]
     fields = [(name, column_for("steps", name) or _known(line, name)) for name in names]
+    computed_columns = [(name, column_for("steps", name)) for name in line.compute if line.fills_steps]
     return tuple(
         (name, column)
-        for name, column in fields
-        if column is not None and column.type == "float64" and _has_unit(line, name, column)
+        for name, column in (*fields, *computed_columns)
+        if column is not None and column.type == "float64" and (name in line.compute or _has_unit(line, name, column))
     )
 
 
@@ -168,8 +169,7 @@ def _fill(
         row = library_rows[kind]
         chosen = np.flatnonzero((library.kinds == kind) & (partners >= 0))
         chosen = chosen[_is_named(row, column)[library.rows[chosen]]] if _prints_names(row.line) else chosen
-        values = typed(field_values(row.records.columns[name], column, row.line, name), column)
-        numbers = numbers_of(pc.fill_null(values, float("nan")))[library.rows[chosen]]
+        numbers = _numbers(row, name, column)[library.rows[chosen]]
         to = partners[chosen]
         for target in np.unique(program.kinds[to]).tolist():
             is_in_target = program.kinds[to] == target
@@ -186,10 +186,18 @@ def _is_named(rows: AttributedRows, column: TableColumn) -> Mask:
     return named
 
 
+def _numbers(rows: AttributedRows, name: str, column: TableColumn) -> Floats:
+    """Return the numbers of a field or of a computed column in base units, NaN for null."""
+    if name in rows.line.compute:
+        return computed(rows.line, name, rows.records.columns, len(rows)).astype(np.float64)
+    values = typed(field_values(rows.records.columns[name], column, rows.line, name), column)
+    return numbers_of(pc.fill_null(values, float("nan")))
+
+
 def _fields(library_rows: Sequence[AttributedRows]) -> Iterator[tuple[int, str, TableColumn]]:
     for kind, row in enumerate(library_rows):
         for name, column in step_columns(row.line):
-            if isinstance(row.records.columns.get(name), np.ndarray):
+            if name in row.line.compute or isinstance(row.records.columns.get(name), np.ndarray):
                 yield kind, name, column
 
 
