@@ -58,7 +58,7 @@ def history(name: LogName, source: Source, origins: Origins) -> History:
     log = source.digest()[:LOG_ID]
     same_path = {other: origin for other, origin in origins.at_path.get(path, {}).items() if other != log}
     shorter = {other: origin.size for other, origin in same_path.items() if origin.size < size}
-    digests = source.digests_of_first(shorter.values()) if shorter else {}
+    digests = source.digests_of_first(shorter.values())
     earlier = {
         other: length
         for other, length in shorter.items()

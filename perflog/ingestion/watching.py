@@ -85,7 +85,6 @@ class Watching:
     def _read(self) -> None:
         """Read a short log as far as it goes now, a longer one to its end."""
         source = GrowingSource(self._name, self._file.path, lambda: self._has_grown(source))
-        source.has_ended = self._ending is not None
         if self._formats is None and find_reader(source) is not None:
             raise InputError(
                 "this is not a text log, and cannot be read while it grows", self._name, "read it when it is complete"

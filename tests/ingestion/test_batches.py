@@ -52,7 +52,7 @@ def test_standard_input_is_a_batch_of_its_own() -> None:
 def test_several_processes_pay_if_reading_takes_longer_than_their_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "START_SECONDS", 1.0)
     assert pay(logs(0, 10**8)) and not pay(logs(0, 95 * 10**6)) and not pay(logs(10**9))
-    assert pay(logs(*[0] * 51)) and not pay(logs(*[0] * 49))
+    assert pay(logs(*[0] * 51)) and not pay(logs(*[0] * 50))
 
 
 def test_the_bytes_of_a_log(tmp_path: Path) -> None:

@@ -208,3 +208,11 @@ def test_an_unknown_format_is_one_error() -> None:
     with pytest.raises(UsageError, match="no_such_format"):
         log_names(["a", "b"], ["no_such_format"])
     assert log_names(["a", "b", "a"], ["torchtitan"]) == [LogName.parse("a"), LogName.parse("b")]
+
+
+def test_files_of_ranks_are_one_log_unless_the_user_names_formats() -> None:
+    ranks = [log(f"rank_{rank}.log", rank) for rank in (0, 1)]
+    texts = [name.log for name in ranks]
+    assert log_names(texts, ["torchtitan"]) == ranks
+    (joined,) = log_names(texts)
+    assert joined.files == ("rank_0.log", "rank_1.log")

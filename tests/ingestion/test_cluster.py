@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,9 +21,10 @@ from support.patience import wait_until
 import perflog
 from perflog.errors import UsageError
 from perflog.ingestion import cluster
-from perflog.ingestion.bulk import IngestTask
+from perflog.ingestion.bulk import MOST_BYTES, MOST_LOGS, IngestTask, Outcome
 from perflog.parsing.input.log_names import LogName
 from perflog.tables.schema import TABLES
+from perflog.tables.sink import IngestResult
 from perflog.tables.store import Store
 
 if TYPE_CHECKING:
@@ -144,6 +145,76 @@ def test_a_cluster_is_used_as_the_processes_here_are(folder: Path) -> None:
         assert "-: nothing in it is recognised" in done.stderr
         done = run("ingest", "logs/csv.txt", "--scheduler", dask.address, "--processes", 2, code=2)
         assert "--scheduler cannot be combined with --follow or --processes" in done.stderr
+
+
+class Answer:
+    """A future of a cluster: its result, or the error that it raises."""
+
+    def __init__(self, answer: list[Outcome] | Exception) -> None:
+        self.answer = answer
+
+    def result(self) -> list[Outcome]:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+    def exception(self) -> Exception | None:
+        return self.answer if isinstance(self.answer, Exception) else None
+
+
+class Workers:
+    """A cluster in which some logs kill the worker that reads them."""
+
+    def __init__(self, deadly: set[str], lacks: str = "") -> None:
+        self.deadly, self.lacks, self.closed = deadly, lacks, 0
+        self.batches, self.keys = list[list[str]](), set[str]()
+
+    def nthreads(self) -> dict[str, int]:
+        return {"a": 1, "b": 2}
+
+    def submit(self, work: cluster._Work, names: Sequence[LogName], *, pure: bool, key: str) -> Answer:
+        from distributed import KilledWorker
+
+        logs = [name.log for name in names]
+        self.batches.append(logs)
+        self.keys.add(key)
+        assert not pure and os.path.exists(work.mark)
+        if self.lacks:
+            return Answer(ModuleNotFoundError(self.lacks))
+        killed: Any = KilledWorker(key, None, 1)
+        return Answer(killed if self.deadly & {*logs} else [IngestResult(log, "") for log in logs])
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def test_logs_that_kill_a_worker_are_read_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So one is known to be the cause. Outcomes are in the order of the names; standard input is read here."""
+    there = Workers({"log2"})
+    monkeypatch.setattr(cluster, "_connected", lambda _: there)
+    divided: list[Any] = []
+
+    def in_batches(names: list[LogName], *limits: int) -> list[list[LogName]]:
+        divided.append(limits)
+        return [names[:2], names[2:3], names[3:6]]
+
+    monkeypatch.setattr(cluster, "in_batches", in_batches)
+    monkeypatch.setattr(cluster, "size", lambda name: len(name.log))
+    monkeypatch.setattr(cluster, "ingest_batch", lambda task, names, progress: [IngestResult("here", "")])
+    names = [LogName.parse(text) for text in ("log0", "log1", "-", "log2", "log3", "log4")]
+    told: list[int] = []
+    found = list(cluster.ingest_on_cluster(names, IngestTask(str(tmp_path / "store")), "address", told.append))
+    assert [name for name, _ in found] == names
+    assert [x.log if isinstance(x, IngestResult) else f"{x.reason}: {x.where}" for _, x in found] == [
+        "log0", "log1", "here", "the process that read the log was killed: log2", "log3", "log4",
+    ]  # fmt: skip
+    assert there.batches == [["log0", "log1"], ["log2", "log3", "log4"], ["log2"], ["log3"], ["log4"]]
+    assert (len(there.keys), there.closed, told) == (5, 1, [8, 1, 12])
+    assert divided == [(MOST_LOGS, MOST_BYTES, 3)]
+    assert list((tmp_path / "store" / ".tmp").iterdir()) == []
+    there.lacks = "perflog"
+    with pytest.raises(UsageError, match="a worker lacks a package: perflog"):
+        list(cluster.ingest_on_cluster(names, IngestTask(str(tmp_path / "store")), "address"))
 
 
 def test_a_worker_that_does_not_see_the_store_is_an_error(folder: Path) -> None:

@@ -28,10 +28,10 @@ title = "a program"
 [[line]]
 name = "step"
 table = "steps"
-text = "finished step {step:d} of {steps:d} in {step_time_s:r} with {_:d} dropped"
+text = "finished step {step:d} of {steps:d} in {step_time_s:r} with {_:d} dropped, loss {loss:r}"
 unit = { step_time_s = "ms" }
 dropped = "it is in the next line"
-sample = "finished step 3 of 10 in 2.5 with 7 dropped"
+sample = "finished step 3 of 10 in 2.5 with 7 dropped, loss 1.5"
 [[line]]
 name = "whole"
 table = "values"
@@ -72,12 +72,13 @@ def form(tmp_path_factory: pytest.TempPathFactory) -> Format:
 
 
 def test_values_are_in_base_units_with_their_columns(form: Format) -> None:
-    (reading,) = read_line("[rank3]:finished step 3 of 10 in 2.5 with 7 dropped", [form])
+    (reading,) = read_line("[rank3]:finished step 3 of 10 in 2.5 with 7 dropped, loss 1.5", [form])
     assert (reading.format, reading.line.name, reading.rank) == (form, "step", 3)
     assert reading.values == (
         FieldValue("step", "step", 3),
         FieldValue("steps", None, 10),
         FieldValue("step_time_s", "step_time_s", 0.0025, "s"),
+        FieldValue("loss", "loss", 1.5),
     )
     (reading,) = read_line("the whole value is 2.5\r\n", [form])
     assert (reading.rank, reading.values) == (None, (FieldValue("value", "value", 2.5),))
@@ -133,7 +134,7 @@ def test_what_no_template_reads_has_a_nearest_one(form: Format, monkeypatch: pyt
 
 def test_numbers_that_no_table_takes_are_listed(form: Format) -> None:
     assert list(lost_figures(form)) == [
-        LostFigures("step", 1, 0, "it is in the next line", "finished step 3 of 10 in 2.5 with 7 dropped"),
+        LostFigures("step", 1, 0, "it is in the next line", "finished step 3 of 10 in 2.5 with 7 dropped, loss 1.5"),
         LostFigures("context", 0, 1, None, "page 17"),
         LostFigures("ops", 1, 0, "a share", "Share"),
         LostFigures("ops", 0, 1, None, "Other"),

@@ -59,6 +59,16 @@ def test_a_format_is_proved_once_by_the_first_line_that_it_reads() -> None:
     assert [form.name for form in late.formats] == ["csv"]
 
 
+def test_a_line_that_is_known_in_part_proves_its_format_unless_lines_are_torn() -> None:
+    """In a torn log it may be half of a record."""
+    part = "iter 5: loss 5.4983, time 337.52ms, mfu None"
+    for lines, form in (((part,), "nanogpt"), ((part, "[rank0]:x[rank1]:y"), None)):
+        batch = Scanner([]).scan(as_chunk("".join(f"{line}\n" for line in lines).encode()))
+        assert batch.is_torn is (form is None)
+        found = LateFormats([known()["nanogpt"]]).take_proven(batch)
+        assert (found and found[0].name) == form
+
+
 def test_which_lines_could_be_read_by_lines_that_came_later() -> None:
     lines = known()["nanogpt"].lines
 

@@ -261,6 +261,13 @@ def test_a_size_in_the_settings_keeps_its_unit_as_a_value(tmp_path: Path) -> Non
         ("model=llama tp=8", {"8": ("tp",)}),
         ("copy 16 MiB 25.1 GB/s", {"16": ("copy",), "25.1": ("GB/s",)}),
         ("736 x 736", {}),
+        ("52 tokens in 1.5s (33 tok/s)", {"52": ("tokens",), "1.5": ("time",), "33": ("tok/s",)}),
+        ("52 token in 1.5s (33 tok/s)", {"33": ("tok/s",)}),  # no amount is one thing
+        ("sum on rank 3, wave: 2.5", {"3": ("rank",), "2.5": ("wave",)}),
+        ("sum on ranks 3, wave: 2.5", {"2.5": ("wave",)}),
+        ("seq.len .... 4", {"4": ("seq.len",)}),
+        ("wave: 1.5 (2.5 tides)", {"1.5": ("wave",), "2.5": ("tides",)}),
+        ("[5.5 waves] done", {"5.5": ("waves",)}),
     ],
 )
 def test_the_words_that_a_line_ties_to_its_numbers(text: str, words: dict[str, tuple[str, ...]]) -> None:

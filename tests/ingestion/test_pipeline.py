@@ -33,6 +33,11 @@ if TYPE_CHECKING:
 STEP = "step: {:2}  loss:  8.12  memory: 10.50GiB(11.00%)  tps: 1,234  tflops: 5.00  mfu: 12.34%\n"
 NANOGPT = "iter {}: loss 5.4983, time 337.52ms, mfu 0.96%\n"
 TABLE = "\n| name | calls | ms |\n|---|---|---|\n| add | 3 | 30.5 |\n| mul | 4 | 30.6 |\n| sub | 5 | 30.7 |\n\n"
+PAIRS = "epoch 1 loss 2.5 acc 0.5\nepoch 2 loss 2.4 acc 0.5\n"
+NCCL = (
+    "# nThread 1 nGpus 8 minBytes 8 maxBytes 134217728 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 "
+    "validation: 1 graph: 0\n"
+)
 OWN = """
 title = "a program with runs"
 [[line]]
@@ -91,6 +96,8 @@ MIXED = "a title\n" + STEP.format(1) + "a line\n" * 4 + "".join(map(NANOGPT.form
         (MANY, ["torchtitan"], {"steps": 6, "values": 6}),
         (MIXED, ["nanogpt", "torchtitan"], {"steps": 6, "values": 2}),
         ("a title\n" * 9 + MIXED, ["nanogpt", "torchtitan"], {"steps": 6, "values": 2}),
+        (STEP.format(1) + "a line\n" * 9 + PAIRS, ["torchtitan"], {"steps": 1, "values": 1}),
+        (NCCL + "a line\n" * 9 + PAIRS, ["meters", "nccl_tests"], {"values": 6}),  # beside settings alone
     ],
 )
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")  # threads of earlier tests
@@ -206,8 +213,9 @@ def test_what_is_guessed_reads_the_rest_or_says_why_nothing_is_read(own: Format)
     assert read(data, guessed=error).done.formats == ["torchtitan"]
     with pytest.raises(InputError, match="there is no guess"):
         read(b"nothing\n", guessed=error)
-    with pytest.raises(InputError, match="nothing in it is recognised"):
-        read(b"nothing\n")
+    for guessed in (None, own):
+        with pytest.raises(InputError, match="nothing in it is recognised"):
+            read(b"nothing\n", guessed=guessed)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from perflog.ingestion import together
 from perflog.ingestion.together import read_together
-from perflog.parsing.input.source import Source
+from perflog.parsing.input.source import JoinedSource, Source
 from perflog.tables.sink import MemorySink
 
 if TYPE_CHECKING:
@@ -83,7 +83,8 @@ def test_groups_are_of_small_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(together, "_LARGEST", largest)
         with opened(tmp_path, *texts) as sources:
             (tmp_path / "2.log").write_bytes(gzip.compress(log(6).encode())[:-9])  # with a warning
-            found = [positions for positions, _ in together._candidates(sources)]
+            joined = JoinedSource("all", sources[:2])  # the files of a job are one log, and read alone
+            found = [positions for positions, _ in together._candidates([*sources, joined])]
         assert found == groups
 
 

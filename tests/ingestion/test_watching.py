@@ -19,7 +19,7 @@ from support.patience import wait_until
 from support.reading import Reading, differences, read, sample
 
 from perflog.errors import InputError
-from perflog.ingestion import watching
+from perflog.ingestion import pipeline, watching
 from perflog.ingestion.bulk import IngestTask, Outcome
 from perflog.ingestion.following import State, follow, ingest_input
 from perflog.ingestion.watching import Watching
@@ -112,6 +112,26 @@ def test_steps_are_seen_before_the_log_ends(folder: Path) -> None:
     )
     watch(job, seen)
     assert early == list(range(7))
+
+
+@pytest.mark.parametrize(("head", "readings"), [(25, 1), (26, 2), (50, 2), (51, 3), (76, 4)])
+def test_a_long_log_is_read_on_from_where_reading_stopped(
+    folder: Path, head: int, readings: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log that is shorter than its head is read again: more lines may show more formats."""
+    read = list[int]()
+
+    def counted(*given: Any, **options: Any) -> Any:
+        read.append(1)
+        return pipeline.ingest(*given, **options)
+
+    monkeypatch.setattr(watching, "ingest", counted)
+    monkeypatch.setattr(watching, "HEAD", head)
+    lines = b"epoch 1 loss 2.5 acc 0.5\n", b"epoch 2 loss 2.4 acc 0.5\n", b"epoch 3 loss 2.3 acc 0.6\nepoch 4 loss"
+    seen, whole = list[int](), b"".join(lines)
+    assert {len(line) + 1 for line in whole.splitlines()[:3]} == {25}
+    _, tables_seen = watch(Job(folder / "run.txt", lines), seen)
+    assert (len(read), tables_seen) == (readings, tables(whole))
 
 
 def test_an_unfinished_line_is_read_when_the_log_has_ended(folder: Path) -> None:

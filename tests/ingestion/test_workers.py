@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from perflog.ingestion import workers
 from perflog.ingestion.workers import results
 
 Report = Callable[[int], None] | None
@@ -29,6 +33,30 @@ def killed_at_three(item: int, report: Report) -> int:
 
 def faulty(item: int, report: Report) -> float:
     return 1 / item
+
+
+GIVEN = list[int]()
+
+
+def given(item: int, report: Report) -> list[int]:
+    return GIVEN
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems start a new process")
+def test_a_process_is_forked_where_that_is_safe(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then it has what this one has. A program with threads is not forked."""
+    monkeypatch.setattr(sys.modules[__name__], "GIVEN", [7])
+    monkeypatch.setattr(workers, "has_threads", lambda: False)
+    assert list(results(given, [0], 1)) == [[7]]
+    asked, context = list[str](), multiprocessing.get_context("fork")
+
+    def noted(method: str) -> Any:
+        asked.append(method)
+        return context
+
+    monkeypatch.setattr(multiprocessing, "get_context", noted)
+    monkeypatch.setattr(workers, "has_threads", lambda: True)
+    assert list(results(given, [0], 1)) == [[7]] and asked == ["forkserver"]
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 50])

@@ -54,6 +54,7 @@ def test_the_table_of_a_line_beside_steps(first: int, count: int, text: str, tab
     assert draft.table == table
     assert (draft.closes, bool(draft.why)) == (table == "steps", table != "values")
     assert (steps.table, steps.closes, steps.names) == ("steps", True, ["step", "loss", "step_time"])
+    assert steps.has_plain_time  # printed as `time`: another line may have the time of the whole step
 
 
 def test_the_table_of_a_line_without_steps() -> None:
@@ -84,9 +85,24 @@ def test_names_suit_the_table() -> None:
         assert assigned(line, STEPS)[0].names == names, line
 
 
-def test_a_word_that_is_the_value_of_a_key_is_a_setting() -> None:
-    draft, _ = assigned((1, 1, "dtype = float16, size: 3"), STEPS)
-    assert draft.text == "dtype = {dtype:w}, size: {size:d}"
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("dtype = float16, size: 3", "dtype = {dtype:w}, size: {size:d}"),
+        ("mode: fast  size: 3", "mode: {mode:w}  size: {size:d}"),  # a gap ends a value
+        ("mode: fast size: 3", "mode: fast size: {fast_size:d}"),
+        ("mode: fast  : size: 3", "mode: fast  : size: {size:d}"),
+        ("mode: fast | size: 3", "mode: {mode:w} | size: {size:d}"),
+        ("(mode: 'fast') size: 3", "(mode: '{mode:w}') size: {size:d}"),
+        ("size: 3, mode: fast", "size: {size:d}, mode: {mode:w}"),
+        ("mode: fast, mode: slow, size: 3", "mode: {mode:w}, mode: slow, size: {size:d}"),
+    ],
+)
+def test_a_word_that_is_the_value_of_a_key_is_a_setting(line: str, text: str) -> None:
+    assert assigned((1, 1, line), STEPS)[0].text == text
+
+
+def test_words_of_results_are_no_settings() -> None:
     other, _ = assigned((11, 50, "dtype = float16, loss: 3"), STEPS)
     assert other.text == "dtype = float16, loss: {loss:d}"
 
