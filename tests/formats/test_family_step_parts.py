@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from support.reading import read
 
-from perflog.formats.families.step_parts import may_be_part, time_of_step
+from perflog.formats.families.step_parts import may_be_part, shared_units, time_of_step
+from perflog.formats.template import Template
 from perflog.units import Unit
 
 S, MS = Unit("s", 1.0), Unit("s", 1e-3)
@@ -63,3 +64,18 @@ def test_the_parts_of_a_step_are_phases() -> None:
         (step, phase, time) for phase, time in (("data", 0.1), ("opt", 0.3)) for step in (1, 2)
     ]
     assert [(row["key"], row["value"]) for row in log.rows("values")] == [("elapsed", 10), ("elapsed", 20)]
+
+
+@pytest.mark.parametrize(
+    ("text", "printed", "found"),
+    [
+        ("{step:d} | loss {loss:.2f} | fwd {fwd:3.0f} | bwd {bwd:3.0f} | total {total:3.0f} ms", "total", "fwd bwd"),
+        ("{step:d} fwd: {fwd:3.0f}, bwd: {bwd:3.0f}, total: {total:3.0f} (ms)", "", "fwd bwd total"),
+        ("{step:d} time (ms): fwd {fwd:3.0f} bwd {bwd:.1f} | loss {loss:.2f}", "", "fwd bwd"),
+        ("{step:d} | fwd {fwd:.2f} | bwd {bwd:.2f} | total {total:3.0f} ms", "total", ""),  # 0.12 s, or 0.12 ms
+        ("{step:d} | data {data:3.0f} | total {total:3.0f} ms", "total", ""),  # may be samples
+        ("{step:d} | fwd {fwd:3.0f} ms | bwd {bwd:3.0f} | lr {lr:3.0f} ms", "fwd lr", ""),
+    ],
+)
+def test_a_unit_that_the_parts_of_a_step_share(text: str, printed: str, found: str) -> None:
+    assert shared_units(Template(text), dict.fromkeys(printed.split(), MS)) == dict.fromkeys(found.split(), MS)

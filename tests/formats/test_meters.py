@@ -612,6 +612,14 @@ def test_settings_between_the_lines() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "line", ["Previous run: world_size: 16", "[INFO] Reference run | world_size: 16", "(last run) batch_size: 16"]
+)
+def test_a_label_of_another_run_before_a_pair(line: str) -> None:
+    log = f"{line}\nworld_size: 8\nstep 1 loss 0.5\n"
+    assert [json.loads(run["config"]) for run in read(log.encode()).rows("runs")] == [{"world_size": 8}]
+
+
 FAIRSEQ = """\
 | epoch 022 | loss 4.290 | wps 10476 | num_updates 179247 | lr 2.5e-05 | gnorm 0.321 | wall 32337 | train_wall 31350
 | saved checkpoint checkpoints/checkpoint22.pt (epoch 22 @ 179247 updates) (writing took 0.394 seconds)

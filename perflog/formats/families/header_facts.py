@@ -106,6 +106,12 @@ _NO_FACT = lazy_pattern(
 )
 """What shows that a line may be of another job, a limit or a program, or is what is left of a torn line of steps."""
 
+_OF_ANOTHER = lazy_pattern(
+    r"(?i)(?:^|[^\w.-])(?P<label>previous|prior|earlier|former|last|reference|baseline|defaults?|examples?|recommended"
+    r"|suggested|expected|max(?:imum)?|min(?:imum)?)(?: [a-z]+){0,3}[ \t]*[:|)\]][ \t]*[a-z][\w -]*[:=]"
+)
+"""A label before a pair, which is of another run then, or no value of any run."""
+
 _HEADING = lazy_pattern(
     r"(?i).*(?:config|setting|param|arg|option|setup|environment|system|hardware|device|info|bench|summary|run|job|test).*:\W*"
 )
@@ -131,6 +137,17 @@ def may_head_facts(text: str) -> bool:
     return is_heading and not _NO_FACT.search(text)
 
 
+def label_of_another(text: str) -> str:
+    """Return the word of a label that a pair is of another run, or of none; "" for other lines.
+
+    Example:
+        >>> label_of_another("Previous run: world_size: 16"), label_of_another("Previous step: 16")
+        ('previous', '')
+    """
+    found = _OF_ANOTHER.search(text)
+    return found["label"].lower() if found else ""
+
+
 def facts_of(text: str) -> tuple[Fact, ...]:
     """Return the facts that a line prints.
 
@@ -140,7 +157,7 @@ def facts_of(text: str) -> tuple[Fact, ...]:
         >>> facts_of("This needs 8 GPUs"), facts_of("Max ranks: 8"), facts_of("GPU: 3")
         ((), (), ())
     """
-    return _facts_of(text.rstrip()) if len(text) <= LONGEST else ()
+    return _facts_of(text.rstrip()) if len(text) <= LONGEST and not label_of_another(text) else ()
 
 
 @lru_cache(1 << 12)

@@ -13,10 +13,11 @@ from collections.abc import Collection, Mapping
 from msgspec.structs import replace
 
 from perflog.formats.model import Line
+from perflog.formats.template import Template
 from perflog.formats.vocabulary import COUNTERS, EVALUATIONS, NUMBERED_PARTS, STATISTIC, plain_name
 from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.schema import column_for
-from perflog.units import Unit
+from perflog.units import UNITS, Unit, unit_of
 
 STEP_TIME = "step_time"
 COLUMNS = ("forward", "backward")
@@ -29,6 +30,20 @@ _NO_PARTS = (
 _GROUP = lazy_pattern(r"^(?:times?|timings?|timers?)(?:_s)?_(?=total)")
 _STATISTIC = lazy_pattern(rf"(?:^|_){STATISTIC}(?:_|$)")
 _OPTIMIZER_STEP = lazy_pattern(r"(?<=^optimizer)_step|(?<=^optim)_step|(?<=^opt)_step")  # this step is a part
+_DURATION = r"(?:[mnuµ]?s|sec|seconds)"
+_NAME = r"(?P<name>[A-Za-z][A-Za-z_/-]*)(?: ?[:=] ?| )"
+_PAIR = lazy_pattern(rf"[ \t]*[|,;]?[ \t]*{_NAME}")
+_FIRST_PAIR = lazy_pattern(
+    rf"(?:(?:\b(?i:times?|timings?|timers?)[ _]?[(\[](?P<heading>{_DURATION})[)\]] ?[:=]|[|,;:\[(]|^)[ \t]*|[ \t])"
+    rf"{_NAME}$"
+)
+_IN_BRACKETS = lazy_pattern(rf"[ \t]*[(\[](?P<unit>{_DURATION})[)\]]")
+_DECIMALS = lazy_pattern(r"^[0-9]*(?=\.)")
+_TIMED = lazy_pattern(
+    r"(?i)(?:data|load|loading|dataloader|fwd|forward|bwd|backward|opt|optim|optimizer|all[_-]?reduce|comms?|sync|h2d"
+    r"|overhead|other|total)(?:[_-](?:time|pass|step))?"
+)
+_PASS = lazy_pattern(r"(?i)fwd|bwd|forward|backward")
 _OTHER_WORDS = (COUNTERS - {"update", "updates"}) | EVALUATIONS | frozenset(_NO_PARTS)
 """Words in names of times that are no parts of the step."""
 
@@ -62,6 +77,37 @@ def time_of_step(units: Mapping[str, Unit], printed: Collection[str] = ()) -> st
     is_of_step = NUMBERED_PARTS.isdisjoint(name.replace("_", "") for name in printed)
     time = next((named[name] for name in _TIMES if name in named and units[named[name]].factor < 1), "")
     return time if is_of_step else ""
+
+
+def shared_units(template: Template, units: Mapping[str, Unit]) -> dict[str, Unit]:
+    """Return the units of times that only the last of them or their heading prints, by field.
+
+        fwd 120 | bwd 240 | total 436 ms
+        fwd: 120, bwd: 240, total: 436 (ms)
+        time (ms): fwd 120 bwd 240
+
+    Only numbers with names of parts and totals count, and only beside a pass: `data 120 | total 436 ms` may be samples.
+    """
+    found: dict[str, Unit] = {}
+    row: list[str] = []  # neighbouring times so far that have no unit
+    heading, decimals = "", ""
+    for before, field, after in zip(template.literals, template.fields, template.literals[1:], strict=False):
+        pair = _PAIR.fullmatch(before)
+        if pair is None:
+            row, pair = [], _FIRST_PAIR.search(before)
+            heading = (pair["heading"] or "") if pair else ""
+        if pair is None or not _TIMED.fullmatch(pair["name"]):
+            row, heading = [], ""
+            continue
+        at_end = _IN_BRACKETS.match(after)
+        named = unit_of(heading or (at_end["unit"] if at_end else ""))[0]
+        own, is_alike = units.get(field.name), not row or decimals == _DECIMALS.sub("", field.spec)
+        row, decimals = [*row, field.name], _DECIMALS.sub("", field.spec)
+        unit = own if own and is_alike else UNITS.get(named)
+        if unit and unit.base == "s" and any(map(_PASS.search, row)):
+            found |= {name: unit for name in row if name not in units}
+        row = row if own is None else []
+    return found
 
 
 def is_total(name: str) -> bool:

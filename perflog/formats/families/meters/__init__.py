@@ -21,6 +21,7 @@ from perflog.formats.expressions import Expression
 from perflog.formats.families.base import FieldNames, gap_text, glob, template_of
 from perflog.formats.families.ended_lines import PATTERNS as ENDED_PATTERNS
 from perflog.formats.families.ended_lines import ended_parts
+from perflog.formats.families.header_facts import label_of_another
 from perflog.formats.families.measured_lines import AMONG_OTHERS, COUNTED_PAIRS, DEVICES_AFTER, PAIRS_ALONE, is_measured
 from perflog.formats.families.measured_lines import PATTERN as MEASURED_PATTERN
 from perflog.formats.families.meters.bars import DROPPED as BAR_DROPPED
@@ -36,7 +37,7 @@ from perflog.formats.families.meters.names import (
 )
 from perflog.formats.families.meters.text import MeterText
 from perflog.formats.families.step_headings import EPOCH, STEP
-from perflog.formats.families.step_parts import STEP_TIME, time_of_step, with_parts
+from perflog.formats.families.step_parts import STEP_TIME, shared_units, time_of_step, with_parts
 from perflog.formats.families.unnamed_values import PATTERN as UNNAMED_PATTERN
 from perflog.formats.families.unnamed_values import parts_of
 from perflog.formats.model import Line
@@ -201,6 +202,8 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
             return None
         if len(steps) > 1 and prefix.names.step in ITERATIONS and common.table == "steps":
             common = replace(common, compute={**common.compute, **_time_of_step(template.names, parts.units)})
+        if common.table == "runs" and _lacks_label(shape, template.names):
+            return None
         line = replace(self.shape, line=common).line_of(template, names.from_keys, names.paths)
         is_counted = all(f.type == "d" for f in template.fields if f.name == line.within)  # `epoch: 0.31` is not
         within = line.within if is_counted else None
@@ -212,9 +215,10 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
             if ELAPSED in template.names:
                 line = replace(line, clock=(ELAPSED,), clock_of_bar=True)
         run = (*line.run, *(name for name in template.names if name in parts.totals))
-        units = {name: parts.units[name] for name in parts.seconds}
+        shared = shared_units(template, parts.units) if common.table == "steps" else {}
+        units = {name: parts.units[name] for name in parts.seconds} | shared
         whole = time_of_step(units, parts.printed) if steps and STEP_TIME not in template.names else ""
-        line = with_parts(replace(line, unit={**line.unit, **parts.units}), parts.seconds, whole)
+        line = with_parts(replace(line, unit={**line.unit, **parts.units, **shared}), units, whole)
         return replace(line, run=run, within=within, dropped=dropped, may_be_setting=self.measures)
 
     def _named(self, before: str, head: Template, after: str) -> tuple[Line, Sequence[str], _Parts]:
@@ -288,6 +292,12 @@ class _Parts(Struct, frozen=True):
     @property
     def totals(self) -> set[str]:
         return self.prefix.names.totals | self.rest.names.totals
+
+
+def _lacks_label(shape: str, names: Sequence[str]) -> bool:
+    """Return whether a line of settings has the label of another run, and no name of a setting has it."""
+    label = label_of_another(shape)
+    return bool(label) and not any(label in name.lower() for name in names)
 
 
 def _as_values(line: Line) -> Line:
