@@ -307,3 +307,74 @@ acc (higher is better) : 0.6699999570846558
 def test_a_total_time_alone_is_no_serving_benchmark() -> None:
     with pytest.raises(InputError, match="nothing in it is recognised"):
         read(b"Wrote profile results to primes.py.lprof\nTotal time: 0.72148 s\nFunction: primes at line 3\n")
+
+
+def test_result_of_vllm_as_json() -> None:
+    log = read(b"""\
+{"backend": "vllm", "model_id": "Qwen/Qwen3-8B", "max_concurrency": 32, "duration": 52.5, "completed": 198, \
+"failed": 2, "total_output_tokens": 25344, "request_throughput": 3.77, "output_throughput": 482.74, \
+"total_token_throughput": 4344.69, "mean_ttft_ms": 120.25, "p99_ttft_ms": 239.3}
+""")
+    assert (log.done.formats, unread(log), rows(log, "runs")[0]["model"]) == (
+        ["serving_benchmark"],
+        {},
+        "Qwen/Qwen3-8B",
+    )
+    figures = {r["key"]: (r["value"], r["unit"]) for r in rows(log, "values")}
+    assert figures["output_throughput"] == (482.74, "1/s")
+    assert (figures["duration"], figures["Failed_requests"]) == ((52.5, "s"), (2, None))
+    assert figures["p99_ttft"] == (pytest.approx(0.2393), "s")
+
+
+def test_blocks_of_llmperf_name_their_statistics() -> None:
+    log = read(b"""\
+\\Results for token benchmark for some/model queried with the openai api.
+
+ttft_s
+    p50 = 0.25
+    mean = 0.5
+request_output_throughput_token_per_s
+    p50 = 70.5
+number_output_tokens
+    p50 = 150.0
+Number Of Errored Requests: 2
+Overall Output Throughput: 1405.25
+""")
+    assert (log.done.formats, unread(log), rows(log, "runs")[0]["model"]) == (["llmperf"], {}, "some/model")
+    assert [(r["key"], r["value"], r["unit"]) for r in rows(log, "values")] == [
+        ("ttft.p50", 0.25, "s"),
+        ("ttft.mean", 0.5, "s"),
+        ("request_output_throughput.p50", 70.5, "1/s"),
+        ("output_tokens.p50", 150, "1"),
+    ]
+    assert summaries(log) == {"Failed_requests": 2, "output_throughput": 1405.25}
+
+
+def test_a_batch_after_the_other_of_sglang() -> None:
+    """The first token of the last request of a batch is no median over requests."""
+    lines = "batch size: {0}\ninput_len: 1024\nlatency: 0.50 s\noutput throughput: {0}0.00 tok/s\nlast_ttft: 0.05 s\n"
+    log = read((lines.format(1) + lines.format(16)).encode())
+    assert (log.done.formats, unread(log)) == (["sglang_batch_bench"], {})
+    assert [config(log, k)["batch_size"] for k in (0, 1)] == [1, 16]
+    assert summaries(log, 1) == {"latency": 0.5, "output_throughput": 160, "last_ttft": 0.05}
+
+
+def test_latencies_of_lmdeploy() -> None:
+    log = read(b"""\
+=================================== Profile Throughput ===================================
+Benchmark duration                          20.500
+Output throughput (tok/s)                 1248.780
+Request throughput (req/s)                   4.830
+------------------------------------------------------------------------------------------
+                                              mean       P50       P75       P95       P99
+Time to First Token (TTFT)                   0.088     0.079     0.097     0.132     0.167
+Tokens per Tick                              1.000         1         1         1         1
+==========================================================================================
+""")
+    assert (log.done.formats, unread(log)) == (["lmdeploy"], {})
+    figures = summaries(log)
+    assert (figures["Output_throughput"], figures["Time_to_First_Token_TTFT.p95"], figures["Tokens.p50"]) == (
+        1248.78,
+        0.132,
+        1,
+    )

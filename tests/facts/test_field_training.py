@@ -427,9 +427,30 @@ timing_per_token_ms/ref:0.003 - perf/total_num_tokens:2188762.000 - perf/time_pe
     assert figures["val_core_math_reward_mean_4"] == (0.5, None, 0)
     assert figures["timing_per_token_ms_ref"] == (pytest.approx(3e-6), "s", 1)
     assert figures["tokens_per_gpu_per_s"] == (5667.388, "1/s", 1)
-    assert figures["actor_perf_max_memory_allocated_gb"] == (25.921, None, 1)
+    assert step["memory_bytes"] == pytest.approx(25.921 * 2**30)
     assert figures["critic_score_mean"] == (0.011, None, 1)
     assert [(r["phase"], r["time_s"], r["step"]) for r in rows(log, "phases")] == [("timing_s_gen", 74.02, 1)]
+
+
+def test_verl_times_the_validation_after_the_step_since_it_counts_aborted_responses() -> None:
+    line = "step:5 - critic/score/mean:0.5 - %stiming_s/gen:20.0 - timing_s/step:60.0 - timing_s/testing:30.0\n"
+    phases = {}
+    for key in ("response/aborted_ratio:0.0 - ", ""):
+        log = read((line % key).encode())
+        phases[key] = {r["phase"] for r in rows(log, "phases")}
+        times = [(r["value"], r["unit"]) for r in rows(log, "values", key="validation_time")]
+        assert times == ([(30.0, "s")] if key else [])
+    assert [*phases.values()] == [{"timing_s_gen"}, {"timing_s_gen", "timing_s_testing"}]
+
+
+def test_a_bar_of_torchtune_and_the_line_beside_it_are_one_step() -> None:
+    line = (
+        "Step {0} | loss:1.5 lr:2e-05 tokens_per_second_per_gpu:{0}00.0 grad_norm:1.25 \n"
+        "1|{0}|Loss: 1.5:   {0}%|#         | {0}/100 [00:{0}5<04:51,  5.00s/it]\n"
+    )
+    log = read("".join(line.format(k) for k in range(1, 6)).encode())
+    assert [(r["step"], r["copy"], r["grad_norm"]) for r in rows(log, "steps")] == [(k, 1, 1.25) for k in range(1, 6)]
+    assert rows(log, "values", key="tokens_per_gpu_per_s")[2]["value"] == 300
 
 
 def test_torchtune_and_internevo() -> None:

@@ -374,6 +374,14 @@ def test_the_name_of_a_printed_rate_says_whether_it_is_of_one_gpu(tmp_path: Path
     assert {*rates.dropna(axis="columns").columns} == {column}
 
 
+def test_a_rate_of_one_gpu_alone_on_a_line_beside_the_step_counts(tmp_path: Path) -> None:
+    line = "Step {0} | loss:1.5 lr:2e-05 tokens_per_second_per_gpu:300.0 \n"
+    bar = "1|{0}|Loss: 1.5:  3%|# | {0}/99 [00:{0}0<04:51, 9.00s/it]\n"
+    (tmp_path / "log.txt").write_text("".join((line + bar).format(k) for k in range(1, 6)))
+    found = perflog.metrics.throughput(perflog.read(tmp_path / "log.txt"))
+    assert found.iloc[0]["tokens_per_s_gpu_median"] == 300
+
+
 @pytest.mark.parametrize("separator", [",", "  "])
 @pytest.mark.parametrize(
     ("name", "column"), [("tokens_per_sec_per_gpu", "tokens_per_s_gpu"), ("tokens_per_sec", "tokens_per_s")]

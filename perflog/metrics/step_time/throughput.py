@@ -99,7 +99,7 @@ def throughput(tables: Tables, options: Options) -> MetricRows:
     for run, world_size, dtype in tables.rows("runs").records("run", "world_size", "dtype"):
         semantics, flops = semantics_of[run], conventions[run]
         series, steps = steps_by_run.get(run, (None, {}))
-        prints_rate = any(_known(steps[name]).any() for name in RATES) if series else False
+        prints_rate = any(_known(steps[name]).any() for name in (*RATES, _PER_GPU)) if series else False
         if series is None or not (flops or prints_rate or "tokens" in semantics.quantities):
             continue
         gpu_rates = rates_of_one_gpu(tables)[run]
@@ -164,13 +164,19 @@ def _mfu_without_unit(tables: Tables, series: StepSeries) -> Floats:
 
 
 def _values_on_lines(tables: Tables, series: StepSeries, keys: Collection[str]) -> Floats:
-    """Return the values of names, printed without a unit or with a rate's, on the lines of a series; else NaN."""
+    """Return the values of names, printed without a unit or with a rate's, on the lines of a series; else NaN.
+
+    Of a program that prints a step on several lines the values of the step, if each is printed once.
+    """
     rows = tables.rows_of("values", series.run)
     rows = rows.where(rows.one_of("key", keys))
-    printed = dict(zip(rows["line"].tolist(), rows["value"].tolist(), strict=True))
-    if not printed:
-        return np.broadcast_to(np.nan, len(series.lines))
-    return np.array([printed.get(line, np.nan) for line in series.lines.tolist()])
+    for name, places in (("line", series.lines), ("step", series.steps)):
+        own = rows.where(rows.known(name))
+        printed = dict(zip(own[name].tolist(), own["value"].tolist(), strict=True))
+        values = np.array([printed.get(place, np.nan) for place in places.tolist()])
+        if _known(values).any() and (name == "line" or len(printed) == len(own)):
+            return values
+    return np.broadcast_to(np.nan, len(series.lines))
 
 
 def _declared_convention(semantics: RunSemantics) -> Convention | None:

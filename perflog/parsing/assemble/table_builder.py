@@ -176,6 +176,7 @@ class TableBuilder:
     def _rows_per_field(self, rows: AttributedRows, common: Columns) -> Iterator[tuple[str, Columns]]:
         """Yield the columns of the fields that have rows of their own."""
         counts: pa.Array | None = None
+        is_named_by_line = not {"key", "value"}.isdisjoint(rows.line.template.names)
         for table, name in _fields_with_rows(rows):
             values = rows.records.columns[name]
             unit = unit_of(rows.line, name)
@@ -185,7 +186,8 @@ class TableBuilder:
                 yield table, _columns_of_items({**common, **base}, rows.line.key_of(name), values, unit)
                 continue
             is_named = name in rows.line.paths or (rows.line.under_header and key in rows.line.template.names)
-            printed = common.get(key) if is_named else None
+            is_in_block = table == "values" and key in rows.inherited and not is_named_by_line  # of one quantity
+            printed = common.get(key) if is_named or is_in_block else None
             columns = {**common, **base, key: self._keys(table, rows.line.key_of(name), len(rows), printed)}
             if isinstance(values, np.ndarray):
                 columns[value] = number_array(scaled(values, unit))
