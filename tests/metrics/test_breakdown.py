@@ -60,6 +60,27 @@ def test_parts_of_the_benchmark_from_its_lines() -> None:
         assert parts["step", "step"] == pytest.approx((whole - forward - backward) * MS, rel=1e-9)
 
 
+def test_all_columns_of_a_step() -> None:
+    """Steps of 10 s; of the forward of 4 s two ranks wait 1 and 3 s."""
+    waits = [
+        {"table": "phases", "phase": "wait", "step": step, "rank": rank, "occurrence": 1, "time_s": 1.0 + 2 * rank}
+        for step in range(1, 5)
+        for rank in (0, 1)
+    ]
+    steps_ = [{"step": step, "step_time_s": 10.0, "forward_s": 4.0, "backward_s": 5.0} for step in range(1, 5)]
+    made = by_hand("steps", [*steps_, *waits], world=2)
+    made["runs"]["format"] = "moe_layer"
+    same = {"run": "r", "label": None, "of": "step", "whole_s": 10.0, "n": 3, "first_step": 2, "last_step": 4}
+    names = ("part", "kind", "inside", "time_s", "share")
+    assert rows(breakdown(made, warmup=1)) == [
+        same | dict(zip(names, row, strict=True))
+        for row in (
+            ("backward", None, "step", 5.0, 0.5), ("wait", "wait", "forward", 2.0, 0.2),
+            ("forward", UNTIMED, "forward", 2.0, 0.2), ("step", UNTIMED, "step", 1.0, 0.1),
+        )
+    ]  # fmt: skip
+
+
 def test_hidden_phases_are_no_part() -> None:
     assert not {"process", "gate", "exchange", "select", "dispatch"} & set(breakdown(tables(MOE))["part"])
 
@@ -176,6 +197,18 @@ def test_phases_of_a_log_without_step_times_are_parts_of_their_sum() -> None:
         ("bwd", "untimed"): 0.5, ("optimizer", "mixed"): 1.0,
     }  # fmt: skip
     assert {(r["of"], r["whole_s"], r["n"]) for r in rows(table)} == {("phases", 5.0, 2)}
+
+
+def test_forward_and_backward_without_steps_are_parts_of_their_sum() -> None:
+    times = {"forward": 2.0, "backward": 3.0}
+    values = [{"phase": name, "rank": 0, "occurrence": 1, "time_s": time} for name, time in times.items()] * 2
+    made = by_hand("phases", values, world=1)
+    found = rows(breakdown({**made, "runs": made["runs"].assign(format="moe_layer")}))
+    names = ("of", "part", "kind", "inside", "time_s", "share", "whole_s", "n")
+    assert [tuple(row[name] for name in names) for row in found] == [
+        ("phases", "backward", None, None, 3.0, 0.6, 5.0, 2),
+        ("phases", "forward", None, None, 2.0, 0.4, 5.0, 2),
+    ]
 
 
 def test_a_phase_is_not_divided_by_phases_that_take_longer() -> None:

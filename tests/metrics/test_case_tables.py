@@ -247,6 +247,16 @@ def test_each_table_of_quantities_has_a_case_for_each_column() -> None:
     assert other.figures["wait"].tolist() == pytest.approx([0.041, 0.06])
 
 
+def test_a_quantity_that_one_of_several_blocks_lacks_has_no_value_there() -> None:
+    values = [("a", "wait (ms)", 1.0, 2.0), ("a", "load (ms)", 3.0, 4.0), ("b", "wait (ms)", 5.0, 6.0)]
+    [table] = found(*named("model measure old new", *values))
+    assert table.parameters == {"model": ["a", "a", "b", "b"], "column": ["old", "new"] * 2}
+    assert {name: figures.tolist() for name, figures in table.figures.items()} == {
+        "wait": pytest.approx([1e-3, 2e-3, 5e-3, 6e-3]),
+        "load": pytest.approx([3e-3, 4e-3, math.nan, math.nan], nan_ok=True),
+    }
+
+
 def test_statistics_in_columns_are_different_work() -> None:
     [table] = found(
         {"Metric": "TTFT (ms)", "mean": 5.5, "p99": 3.5}, {"Metric": "rate (tok/s)", "mean": 7.5, "p99": 8.5}

@@ -261,6 +261,11 @@ def test_of_several_powers_the_mean_of_a_gpu_counts() -> None:
         module._printed(rows.where(rows.one_of("key", named)), "W", frozenset(["power"])),
     )
     assert [power and (power.source, power.watts) for power in found] == [("gpu_power", 300.0), ("avg_power", 200.0)]
+    # A power that is printed once for no step is of no work, and hides none behind it.
+    once = [{"key": "gpu_power", "unit": "W", "value": 50.0}, {"key": "peak_power", "unit": "W", "value": 900.0}]
+    rows = Tables(by_hand("values", [*once, *values[:1]])).rows("values")
+    power = module._printed(rows, "W", frozenset(["power"]))
+    assert power is not None and (power.source, power.watts) == ("power", 100.0)
 
 
 @pytest.mark.parametrize(

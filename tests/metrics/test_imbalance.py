@@ -128,6 +128,32 @@ def experts(counts: list[list[int]], **more: Any) -> list[dict[str, Any]]:
     ]
 
 
+def test_all_columns_of_loads_of_two_ranks() -> None:
+    """Steps after the warm-up of 1 and 3, 2 and 2, 4 and 1, 1 and 5 tokens: medians of each measure over the steps."""
+    loads = [
+        {"step": step, "rank": rank, "unit": "token", "amount": float(amount)}
+        for step, of in enumerate([(9, 9), (1, 3), (2, 2), (4, 1), (1, 5)], 1)
+        for rank, amount in enumerate(of)
+    ]
+    made = by_hand("loads", loads, world=2)
+    nothing = dict.fromkeys(("occurrence", "kind", "entropy", "dead", "max_share"))
+    assert rows(imbalance(made, warmup=1)) == [
+        nothing | {
+            "run": "r", "label": None, "of": "load", "name": "token", "over": "rank", "members": 2,
+            "imbalance": pytest.approx((0.5 + 0.6) / 2), "efficiency": pytest.approx((1 / 1.5 + 1 / 1.6) / 2),
+            "craypat": pytest.approx((2 / 3 + 3 / 4) / 2), "relative": pytest.approx((1 / 3 + 3 / 8) / 2),
+            "cv": pytest.approx((0.5 + 0.6) / 2), "max_over_min": (3 + 4) / 2, "largest": 1, "largest_share": 0.5,
+            "total": 4.5, "mean": 2.25, "max": 3.5, "n": 4, "first_step": 2, "last_step": 5,
+        },
+    ]  # fmt: skip
+    steps = imbalance_steps(made, 1)
+    assert [(r["step"], r["imbalance"], r["largest"], r["steady"]) for r in rows(steps)] == [
+        (1, 0, None, False), (2, 0.5, 1, True), (3, 0, None, True), (4, pytest.approx(0.6), 0, True),
+        (5, pytest.approx(2 / 3), 1, True),
+    ]  # fmt: skip
+    assert imbalance_steps(made, 1, ["r"]).equals(steps) and not len(imbalance_steps(made, 1, ["other"]))
+
+
 def test_experts() -> None:
     found = row(imbalance(by_hand("loads", experts([[4, 2, 2, 0]] * 5 + [[1, 1, 1, 1]]), world=2)))
     assert (found["over"], found["members"], found["n"], found["largest"]) == ("expert", 4, 6, 0)

@@ -235,6 +235,36 @@ def test_how_busy_a_timed_pipeline_is(quantities: dict[str, float]) -> None:
     assert found.equal_s == pytest.approx(3 * (4 + 1))  # with stages that are equal
 
 
+def test_all_columns_of_stages_and_layers(quantities: dict[str, float]) -> None:
+    """After one step of warm-up six steps, each 0.1 s longer than the one before: the interval is all of them."""
+    quantities.update(stages=2, micro_batches=4)
+    table = made_up([
+        {"step": step, "rank": 10 + stage, "stage": stage, "layer": layer, "time_s": time + step / 10, "calls": 4}
+        for step in range(7)
+        for stage, layer, time in ((0, "a", 1.0), (0, "b", 2.0), (1, "c", 4.0))
+    ])  # fmt: skip
+    same = {"run": "r", "label": "made up", "direction": "forward", "n": 6, "first_step": 1, "last_step": 6}
+    same |= {"warmup": 1, "warmup_reason": "given"}
+    whole = 3.7 + 4.35
+    assert records(stages(table, warmup=1)) == [
+        same | {"stage": stage, "ranks": rank, "layers": of, "first_line": line}
+        | {name: pytest.approx(value) for name, value in values.items()}
+        for stage, rank, of, line, values in (
+            (0, "10", "a b", 3, {"time_s": 3.7, "low_s": 3.2, "high_s": 4.2, "per_micro_batch_s": 3.7 / 4,
+                                 "share": 3.7 / whole, "of_longest": 3.7 / 4.35}),
+            (1, "11", "c", 5, {"time_s": 4.35, "low_s": 4.1, "high_s": 4.6, "per_micro_batch_s": 4.35 / 4,
+                               "share": 4.35 / whole, "of_longest": 1.0}),
+        )
+    ]  # fmt: skip
+    assert records(layers(table, warmup=1)) == [
+        same | {"layer": layer, "stages": stage, "calls": 4, "first_line": 3 + k}
+        | {name: pytest.approx(value) for name, value in (
+            ("time_s", time), ("low_s", time - 0.25), ("high_s", time + 0.25), ("per_micro_batch_s", time / 4),
+            ("share", time / (1.35 + 2.35 + 4.35)), ("of_longest", time / 4.35))}
+        for k, (layer, stage, time) in enumerate((("a", "0", 1.35), ("b", "0", 2.35), ("c", "1", 4.35)))
+    ]  # fmt: skip
+
+
 def test_of_several_ranks_of_a_stage_the_slowest_counts(quantities: dict[str, float]) -> None:
     rows = [
         {"step": step, "rank": rank, "stage": 0, "layer": layer, "time_s": time}

@@ -71,6 +71,14 @@ def test_of_two_ranks_the_slower_one_is_named(read: Callable[[str], Log]) -> Non
     assert abs(out["ratio"].item() - 0.8) < 0.02
 
 
+@pytest.mark.parametrize(("unit", "worse"), [("s", 1), ("B", 1), ("1/s", 0), ("TFLOP/s", 0)])
+def test_of_two_ranks_the_one_is_named_that_is_worse_by_its_unit(unit: str, worse: int) -> None:
+    """Rank 1 has twice the value of rank 0."""
+    values = np.exp(np.random.default_rng(1).normal(0, 0.01, (2, 40))) * [[1.0], [2.0]]
+    (found,) = module._standing_out(module.RankFigure("r", "steps", "x", unit, ("0", "1"), values), 1)
+    assert found.member == worse
+
+
 def test_figures_that_one_rank_prints_are_not_in_the_table(read: Callable[[str], Log]) -> None:
     assert not len(ranks(read(job(slow=None, members=1))))
 

@@ -151,7 +151,7 @@ def test_files_come_in_order_whatever_the_order_of_their_rows() -> None:
     empty = dict.fromkeys(column.name for column in TABLES["values"])
     for places in (
         [("b", 0, 1), ("a", 1, 2), ("a", 0, 3)], [("a", 0, 1), ("a", 0, 2), ("a", 1, 1)], [("a", 0, 2), ("a", 0, 1)],
-        [("a", 1, 1), ("a", 0, 2), ("a", 0, 2)],
+        [("a", 1, 1), ("a", 0, 2), ("a", 0, 2)], [("a", 0, 1), ("a", 0, 3), ("a", 0, 2)],
     ):  # fmt: skip
         rows = [empty | {"run": run, "part": part, "line": line} for run, part, line in places]
         found = Tables({"values": pd.DataFrame(rows)}).arrow_by_file("values", {}, "key")

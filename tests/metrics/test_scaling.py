@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from support.commands import run
+from support.metrics_logs import rows as metric_rows
 from support.paths import SHARED
 
 import perflog
@@ -54,6 +55,34 @@ def test_strong_scaling_follows_amdahl(tmp_path: Path) -> None:
     step = STRONG_A + STRONG_B / 16
     assert predicted["speed"] == pytest.approx(256 / step, rel=1e-9)
     assert predicted["marginal"] == pytest.approx(8 * (STRONG_A + STRONG_B / 8) / (16 * step), rel=1e-9)
+
+
+def test_all_columns_of_three_sizes_and_the_next(tmp_path: Path) -> None:
+    """A unit takes 10, 11 and 13 ms of 1, 2 and 4 GPUs: at 8 the straight line over the logarithm has 14.33 ms."""
+    cost = {1: 0.010, 2: 0.011, 4: 0.013}
+    found = table(tmp_path, {f"n{n}": result(n, tokens_per_sec_total=n / each) for n, each in cost.items()})
+    ahead, spread = 0.043 / 3, 12.7062047 * math.sqrt((1 + 1 / 3 + 2) * 1e-6 / 6)  # Student's t of one degree
+    names = ("of", "gpus", "runs", "speed", "speedup", "efficiency", "efficiency_low", "efficiency_high", "marginal",
+             "gpu_time_s", "model", "error")  # fmt: skip
+    same = {"label": None, "table": None, "study": "", "mode": None, "figure": "tokens_per_s_total"}
+    same |= dict.fromkeys(("batch", "energy_j", "cost_million"))
+    expected: list[tuple[Any, ...]] = [
+        ("measured", n, 1, n / each, 0.010 * n / each, 0.010 / each, None, None, marginal, each, None, error)
+        for (n, each), marginal, error in zip(
+            cost.items(), (None, 10 / 11, 11 / 13), (None, None, 12 / 13 - 1), strict=True
+        )
+    ]
+    expected.append((
+        "predicted", 8, None, 8 / ahead, 0.08 / ahead, 0.010 / ahead, 0.010 / (ahead + spread),
+        0.010 / (ahead - spread), 0.013 / ahead, ahead, "a + b * log2(GPUs)", None,
+    ))  # fmt: skip
+    rows_ = metric_rows(found)
+    assert [row.pop("run") for row in rows_[2:]] == [found["run"].iloc[2]] * 2
+    for row, of in zip(rows_, expected, strict=True):
+        assert {name: row[name] for name in row if name not in ("run", *names)} == same
+        assert tuple(row[name] for name in names) == tuple(
+            pytest.approx(cell, rel=1e-6) if isinstance(cell, float) else cell for cell in of
+        )
 
 
 def test_weak_scaling_of_a_rate_of_one_gpu(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.metrics_logs import by_hand
+from support.metrics_logs import by_hand, rows
 
 import perflog
 from perflog.metrics import Tables, serving
@@ -77,6 +77,34 @@ def test_latencies_of_requests(tmp_path: Path) -> None:
     assert (row["of"], row["by"], row["n"]) == ("ttft", "requests", len(times))
     assert row["median"] == pytest.approx(float(np.median(times)) / 1000)
     assert row["p99"] == pytest.approx(float(np.quantile(times, 0.99)) / 1000)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (  # requests, out of order
+            [("ttft", "s", 1.0 + 37 * k % 101, 1 + k) for k in range(101)],
+            [("ttft", "s", "requests", 101, 51, 51, 91, 96, 100, 1, 101, 100 / 51, 1, 101)],
+        ),
+        (
+            [(f"{name}_ttft", "s", value, 10 + k) for k, (name, value) in enumerate(
+                {"mean": 2.0, "median": 1.5, "p90": 3.0, "p95": 4.0, "p99": 6.0, "min": 0.5, "max": 7.0}.items())]
+            + [("request_throughput", "1/s", 9.0, 20)],
+            [("ttft", "s", "printed", None, 2, 1.5, 3, 4, 6, 0.5, 7, 4, 10, 16),
+             ("request_throughput", "1/s", "printed", None, 9, *[None] * 7, 20, 20)],
+        ),
+    ],
+)  # fmt: skip
+def test_all_columns(values: list[tuple[str, str, float, int]], expected: list[tuple[Any, ...]]) -> None:
+    names = ("of", "unit", "by", "n", "mean", "median", "p90", "p95", "p99", "min", "max", "tail", "first_line",
+             "last_line")  # fmt: skip
+    made = [{"key": key, "unit": unit, "value": value, "line": line} for key, unit, value, line in values]
+    same = {"run": "r", "label": None, "dp_rank": None}
+    assert rows(serving(by_hand("values", made))) == [
+        same | {name: pytest.approx(cell) if isinstance(cell, float) else cell
+                for name, cell in zip(names, row, strict=True)}
+        for row in expected
+    ]  # fmt: skip
 
 
 def test_a_throughput_alone_is_no_server(tmp_path: Path) -> None:

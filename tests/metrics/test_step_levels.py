@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from support.jobs import Job
-from support.metrics_logs import by_hand
+from support.metrics_logs import by_hand, rows
 
 import perflog
 from perflog.metrics import Tables, levels
@@ -44,6 +44,23 @@ def test_since_which_step(tmp_path: Path) -> None:
     assert table["change"][1] == pytest.approx(0.5, abs=0.01)
     assert table["with_it"][1] == "checkpoint"
     assert table["at"][1].startswith("2026-03-01 12:03:19")
+
+
+def test_all_columns_of_the_levels() -> None:
+    """Sixty steps of about 1 s, of which the first five are warm-up, then sixty of 1.5 s; line by line, each second."""
+    begin = 1_700_000_000  # 2023-11-14 22:13:20 UTC
+    steps = [
+        {"step": step, "step_time_s": (1.0 if step <= 60 else 1.5) + 0.001 * (step % 3),
+         "printed_ns": (begin + step) * 10**9, "clock": "utc"}
+        for step in range(1, 121)
+    ]  # fmt: skip
+    same = {"run": "r", "label": None, "figure": "step_time_s", "unit": "s", "with_it": None}
+    assert rows(levels(by_hand("steps", steps))) == [
+        same | {"level": 1, "first_step": 6, "last_step": 60, "n": 55, "at": "2023-11-14 22:13:25.000",
+                "value": 1.001, "change": None, "p": None, "first_line": 6},
+        same | {"level": 2, "first_step": 61, "last_step": 120, "n": 60, "at": "2023-11-14 22:14:20.000",
+                "value": 1.501, "change": pytest.approx(0.5 / 1.001), "p": 0.001, "first_line": 61},
+    ]  # fmt: skip
 
 
 def test_what_changed_with_it_is_named(tmp_path: Path) -> None:

@@ -83,8 +83,13 @@ def test_samples_in_the_windows_of_steps(tmp_path: Path) -> None:
         ("step", 1, 1, 2, 50.0, 50.0, 100.0, 0.05, 16385 * 2**20),
         ("step", 2, 1, 2, 50.0, 50.0, 100.0, pytest.approx(0.25), 16385 * 2**20),
     ]
-    first = rows(telemetry(log))[0]
-    assert (first["temperature_max_c"], first["clock_hz"], first["span_s"], first["note"]) == (50, 1.98e9, 4, None)
+    (_, first, *_), (steps, sampled) = rows(telemetry(log)), log.runs["run"]
+    assert first == {
+        "run": steps, "label": None, "part": "step", "step": 1, "device": 0, "node": None, "samples": 2,
+        "power_w": 150, "power_max_w": 200, "energy_j": 400, "utilisation": 0.05, "utilisation_max": 0.1,
+        "memory_bytes": 16384 * 2**20, "memory_max_bytes": 16384 * 2**20, "temperature_c": 50, "temperature_max_c": 50,
+        "clock_hz": 1.98e9, "clock_max_hz": 1.98e9, "span_s": 2, "telemetry": sampled, "note": None,
+    }  # fmt: skip
 
 
 def test_samples_that_do_not_enclose_a_step_give_no_energy(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import harmonic_mean, mean, median
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
 from support.history_files import history, run_file
+from support.metrics_logs import rows as metric_rows
 from support.paths import ROOT
 from support.seeds import hits, log
 
@@ -24,6 +26,7 @@ from perflog.cli.main import main
 from perflog.errors import UsageError
 from perflog.formats.flops import CONVENTIONS, NAMES, convention
 from perflog.metrics import throughput
+from perflog.metrics.step_time import throughput as module
 from perflog.metrics.step_time.throughput import _total
 from perflog.tables.schema import TABLES
 
@@ -246,6 +249,39 @@ def test_mfu_hfu_and_the_impossible() -> None:
     assert "mfu" not in row(throughput(given_, flops="6N"))  # no device, no default
 
 
+def test_all_columns_of_a_run() -> None:
+    """A first step of 0.4 s, then seven of 0.1 or 0.2 s, of 12.288 TFLOP and 8192 tokens on each of 4 GPUs."""
+    times = [0.4, 0.1, 0.2, 0.1, 0.1, 0.2, 0.2, 0.1]
+    printed = [12.288 / time if time < 0.2 else 50.0 for time in times]
+    made = tables(times, MODEL, "bfloat16", tflops=printed, tokens_per_s=[1000.0 + k for k in range(8)])
+    work: dict[str, Any] = {"flops_convention": "6N", "flops_formula": "6 * matmul_parameters * tokens / world_size"}
+    work |= {"step_flops": 6 * 1e9 * 8192 / 4, "device": "A100", "peak_tflops": 312.0, "printed_mfu": None}
+    work |= {"peak_source": "NVIDIA data sheet", "samples_per_s": None, "samples_per_s_median": None, "missing": None}
+    work |= {"run": "r", "label": None, "impossible": False, "tokens_from": "printed", "last_step": 7, "last_line": 8}
+    found = metric_rows(throughput(made, flops="6N", gpu="A100", warmup=1))
+    for row_, first in zip(found, (0, 1), strict=True):
+        own = times[first:]
+        rate = sum(time * (1000 + k) for k, time in enumerate(times) if k >= first) / sum(own)
+        middle = 1003.5 if not first else 1004.0
+        assert row_ == work | {
+            "part": ("all", "steady")[first], "n": 8 - first, "first_step": first, "first_line": 1 + first,
+            "tflops": pytest.approx(12.288 / median(own)), "tflops_low": pytest.approx(12.288 / max(own)),
+            "tflops_high": pytest.approx(122.88), "tflops_total": pytest.approx(12.288 * len(own) / sum(own)),
+            "printed_tflops": pytest.approx(median(printed[first:])), "n_printed": 8 - first, "n_agree": None,
+            "mfu": pytest.approx(12.288 / median(own) / 312), "hfu": pytest.approx(12.288 / median(own) / 312 * 4 / 3),
+            "tokens_per_s": pytest.approx(rate), "tokens_per_s_gpu": pytest.approx(rate / 4),
+            "tokens_per_s_median": middle, "tokens_per_s_gpu_median": middle / 4,
+        }  # fmt: skip
+
+
+def test_the_row_of_the_slowest_rank_of_each_step_of_a_series() -> None:
+    """Steps 5 and 9 on lines 1 to 3 and 4 to 6, line 2 and line 5 of two ranks: the series has these lines."""
+    steps, lines = np.array([5, 5, 5, 5, 9, 9, 9, 9]), np.array([1, 2, 2, 3, 4, 5, 5, 6])
+    paces = np.array([9.0, 2.0, 3.0, 9.0, 9.0, 7.0, 6.0, 9.0])
+    series: Any = SimpleNamespace(steps=np.array([9, 5]), lines=np.array([5, 2]))
+    assert module._slowest_rows(series, steps, lines, paces).tolist() == [5, 2]
+
+
 def test_the_world_size_may_stand_in_the_runs_alone() -> None:
     given_ = tables([0.1] * 6, {"matmul_parameters": 1e9, "tokens": 100})
     assert row(throughput(given_, flops="6N"))["missing"] == "world_size"
@@ -325,8 +361,8 @@ def test_rates_are_work_over_the_times_of_the_same_part(times: list[float]) -> N
 
 @pytest.mark.parametrize(
     ("printed", "expected"),
-    [(41.2, 0.412), (0.412, math.nan), (337.6, math.nan)],
-    ids=["percent", "a share or a small percentage", "neither"],
+    [(41.2, 0.412), (99.98, 0.9998), (0.412, math.nan), (1.5, math.nan), (337.6, math.nan), (99.99, math.nan)],
+    ids=["percent", "up to 100", "a share or a small percentage", "up to 1.5", "neither", "up to 100.001"],
 )
 def test_an_mfu_without_a_unit_is_percent_where_it_can_be_nothing_else(
     tmp_path: Path, printed: float, expected: float

@@ -504,6 +504,38 @@ def test_phases_share_the_time_that_ranks_may_wait_outside_of_them() -> None:
     }  # fmt: skip
 
 
+def test_all_columns_of_a_step() -> None:
+    """Steps of 10 s on lines 1 to 4; of the forward of 4 s two ranks wait 1 and 3 s, on lines 5 to 12."""
+    waits = [
+        {"table": "phases", "phase": "wait", "step": step, "rank": rank, "occurrence": 1, "time_s": 1.0 + 2 * rank}
+        for step in range(1, 5)
+        for rank in (0, 1)
+    ]
+    steps_ = [{"step": step, "step_time_s": 10.0, "forward_s": 4.0, "backward_s": 5.0} for step in range(1, 5)]
+    made = by_hand("steps", [*steps_, *waits], world=2)
+    made["runs"]["format"] = "moe_layer"
+    same = {
+        "run": "r",
+        "label": None,
+        "of": "step",
+        "whole_s": 10.0,
+        "doubt": None,
+        "n": 3,
+        "first_step": 2,
+        "last_step": 4,
+    }
+    names = ("bar", "time_s", "share", "of_steady", "rows", "first_line", "last_line")
+    found = rows(waterfall(made, warmup=1))
+    assert all(row.pop("formula") for row in found)
+    assert found == [
+        same | dict(zip(names, row, strict=True))
+        for row in (
+            ("mixed", 5.0, 0.5, 0.5, "backward", 2, 4), ("waits", 2.0, 0.2, 0.2, "wait", 7, 12),
+            ("unattributed", 3.0, 0.3, 0.3, "forward, step", 2, 4),
+        )
+    ]  # fmt: skip
+
+
 def test_shares_of_a_run_are_those_of_its_steady_bars() -> None:
     found = tables(MOE)
     table = waterfall(found)

@@ -381,3 +381,14 @@ def test_operations_count_in_order_of_time_unless_they_are_numbered(
 def test_workers_without_a_rank_are_in_the_order_of_stages_and_replicas() -> None:
     job: Any = SimpleNamespace(ranks={(0, 1): 9}, replicas=[0, 1, 4])
     assert [module._rank(job, *worker) for worker in ((0, 0), (4, 0), (0, 1), (1, 1))] == [0, 4, 9, 6]
+
+
+def test_runs_that_cannot_be_replayed_hide_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    ranks: Any = SimpleNamespace(run="c", n=1, ranks=[4], replay=RankReplay(104, 100, [95], [84], 80, 80))
+    jobs = {run: module.NoJob(f"no {run}") for run in "ab"}
+    monkeypatch.setattr(module, "replayed_jobs", lambda *_: jobs)
+    monkeypatch.setattr(module, "replayed_ranks", lambda _: [ranks])
+    found = rows(whatif.table(Tables(by_hand("events", [{}])), Options()))
+    assert [(row["run"], row["of"], row["rank"], row["assumes"] and row["assumes"][:4]) for row in found] == [
+        ("a", "job", None, "no a"), ("b", "job", None, "no b"), ("c", "job", None, "betw"), ("c", "worker", 4, "betw"),
+    ]  # fmt: skip

@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+from support.metrics_logs import rows
 from support.paths import SHARED
 
 import perflog
@@ -67,6 +68,45 @@ def reduce(start: int, end: int, **more: Any) -> Event:
 def step(number: int, start: int, end: int, **more: Any) -> Event:
     """An annotated step of rank 0, in ns."""
     return kernel(start, end, f"ProfilerStep#{number}", kind="range", device=None, stream=None, step=number) | more
+
+
+def host(start: int, end: int, name: str = "cudaLaunchKernel", number: int | None = None, **more: Any) -> Event:
+    """A call of the runtime in thread 1 of process 9, in ns; `number`: it launches the work of this number."""
+    usual = {"kind": "runtime", "device": None, "stream": None, "process": "9", "thread": "1", "correlation": number}
+    return kernel(start, end, name, **usual) | more
+
+
+@cache
+def small() -> Tables:
+    """Two steps of a device, in ns, with each kind of event a few times: its tables are known to the last column.
+
+    It computes from 50 to 150, copies to 200, communicates from 180 to 300, computes from 360 to 380 and 520 to 700.
+    The host synchronises until 320, then launches at 340; it loads data in step 2, and launches at 500 and 510.
+    """
+    at: Event = {"process": "9", "thread": "1"}
+    on: Event = {"device_name": "H100"}
+    return by_hand([
+        step(1, 0, 400, **at), step(2, 400, 1000, **at),
+        host(10, 40, "aten::mm", kind="cpu"), host(20, 30, number=1), kernel(50, 150, correlation=1, **on),
+        host(100, 140, "aten::copy_", kind="cpu"), host(110, 130, "cudaMemcpyAsync", 2),
+        kernel(150, 200, "Memcpy HtoD (Pinned -> Device)", kind="memcpy", correlation=2, bytes=1000, **on),
+        host(160, 170, number=3), reduce(180, 300, stream=8, correlation=3, **on),
+        host(210, 320, "cudaStreamSynchronize"), host(340, 350, number=4), kernel(360, 380, correlation=4, **on),
+        host(400, 480, "load", kind="range"), host(490, 530, "aten::relu", kind="cpu"), host(500, 505, number=5),
+        kernel(520, 640, "relu", correlation=5, **on), host(510, 515, number=6), kernel(640, 700, correlation=6, **on),
+    ])  # fmt: skip
+
+
+def in_ns(table: pd.DataFrame, *left_out: str) -> list[Event]:
+    """The rows of a metric with None for null and times in ns, without its run, label and some other columns."""
+    return [
+        {
+            name: round(value * 1e9, 3) if name.endswith("_s") and value is not None else value
+            for name, value in row.items()
+            if name not in ("run", "label", *left_out)
+        }
+        for row in rows(table)
+    ]
 
 
 def by_hand(events: list[Event], **config: Any) -> Tables:

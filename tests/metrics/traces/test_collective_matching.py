@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +18,13 @@ from perflog.metrics import (
     collective_wait,
 )
 from perflog.metrics.traces.collectives import collective_matching as matching
-from perflog.metrics.traces.collectives.collective_matching import _clock_ok, _with_places, listed_numbers
+from perflog.metrics.traces.collectives.collective_matching import (
+    _clock_ok,
+    _with_places,
+    all_collectives,
+    bus_factor,
+    listed_numbers,
+)
 from perflog.metrics.traces.collectives.jobs import Job
 
 
@@ -168,3 +175,66 @@ def test_lanes_that_cannot_be_matched_by_order(members: list[int], fields: dict[
 def test_matches_that_cannot_be_right(rows: list[dict[str, Any]], reason: str | None) -> None:
     usual = {"ranks": 4, "size": 4, "least": 0, "most": 0, "whole": True, "by": "order"}
     assert matching._doubt_after_matching(pd.DataFrame([usual | row for row in rows])) == reason
+
+
+def test_all_that_is_known_of_the_collectives_of_a_job() -> None:
+    """Rank 0 does not communicate; rank 1 waits 20 ns three times, then 30 ns with a send; its last calls are alone."""
+
+    def on(rank: int, start: int, end: int, name: str = "ncclDevKernel_AllReduce_Sum", **more: Any) -> dict[str, Any]:
+        return kernel(start, end, name, rank=rank, part=rank, device=rank) | more
+
+    group: dict[str, Any] = {"group": "dp", "group_ranks": "[1, 2]", "ranks": 2, "dtype": "bf16", "bytes": 64}
+    pair: dict[str, Any] = {"group": "pp", "group_ranks": "[1, 2]", "ranks": 2}
+    events = [on(0, 0, 1000, "gemm")]
+    for k in range(3):
+        events += [
+            on(1, 100 * k, 100 * k + 50, seq=k, stream=None, **group),
+            on(2, 100 * k + 20, 100 * k + 50, seq=k, **group),
+        ]
+    events += [
+        on(1, 400, 460, "nccl", collective="send", dst_rank=2, seq=4, **pair),
+        on(2, 430, 460, "nccl", collective="recv", src_rank=1, seq=9, **pair),
+        on(1, 500, 520, seq=8, stream=None, **group), on(1, 600, 650, "ncclDevKernel_AllGather", stream=5),
+        *(on(rank, 700, 710, "nccl", collective=op, group="one") for rank, op in ((1, "send"), (2, "recv"))),
+    ]  # fmt: skip
+    (found,) = all_collectives(by_hand(events))
+
+    def table(name: str, *columns: str) -> list[tuple[Any, ...]]:
+        return [tuple(row[column] for column in columns) for row in rows(getattr(found, name))]
+
+    assert (found.clock_ok, len(found.job.members), len(found.splits)) == (True, 3, 0)
+    assert table("calls", "key", "member", "start", "wait", "length", "line") == [
+        (0, 1, 0, 20, 50, 2), (1, 1, 100, 20, 50, 4), (2, 1, 200, 20, 50, 6), (3, 1, 400, 30, 60, 8),
+        (0, 2, 20, 0, 30, 3), (1, 2, 120, 0, 30, 5), (2, 2, 220, 0, 30, 7), (3, 2, 430, 0, 30, 9),
+    ]  # fmt: skip
+    assert table("collectives", "op", "group", "src_rank", "dst_rank", "place", "by", "ranks", "size", "bytes", "line",
+                 "start", "transfer", "skew", "end_skew", "last", "reason") == [
+        *(("all_reduce", "dp", None, None, k, "seq", 2, 2, 64, 2 + 2 * k, 100 * k, 30, 20, 0, 2, None)
+          for k in range(3)),
+        ("send_recv", "pp", 1, 2, 1, "order", 2, 2, None, 8, 400, 30, 30, 0, 2, None),
+    ]  # fmt: skip
+    assert table("loose", "member", "op", "group", "dtype", "size", "bytes", "length", "line") == [
+        (1, "all_reduce", "dp", "bf16", 2, 64, 20, 10), (1, "all_gather", None, None, None, None, 50, 11),
+        (1, "send_recv", "one", None, None, None, 10, 12), (2, "send_recv", "one", None, None, None, 10, 13),
+    ]  # fmt: skip
+    assert table("unmatched", "op", "group", "stream", "member", "line", "calls", "reason") == [
+        ("all_gather", None, 5, 1, 11, 1, f"{UNLIKE}rank 0 0, rank 1 1, rank 2 0"),
+        ("send_recv", "one", 7, 1, 12, 2, "sends and receives are between two ranks each, which are not printed"),
+    ]
+
+
+def test_members_that_arrive_together_are_not_last_and_clocks_show_in_broadcasts_where_nothing_else_is() -> None:
+    usual = {"stream": 7, "group": "dp", "group_ranks": "[0, 1]", "ranks": 2}
+    events = [
+        kernel(100 * k, 100 * k + 50, "ncclDevKernel_Broadcast", rank=rank, part=rank, device=rank, seq=k, **usual)
+        for k in range(3)
+        for rank in (0, 1)
+    ]
+    (found,) = all_collectives(by_hand(events, clock="trace"))
+    assert (found.collectives["last"].tolist(), found.clock_ok) == ([-1] * 3, True)
+
+
+def test_bus_factors_of_nccl_tests() -> None:
+    ops: Any = ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", None, "all_reduce"]
+    factors = bus_factor(ops, [4, 4, 4, 4, 4, 4, 4, math.nan]).tolist()
+    assert factors == pytest.approx([1.5, 0.75, 0.75, 0.75, 1, 1, math.nan, math.nan], nan_ok=True)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from support.field_logs import CORPUS, needs_corpus
+from support.trace_tables import in_ns, small
 
 import perflog
 from perflog.metrics import copies
@@ -105,3 +106,13 @@ def test_a_copy_of_a_nanosecond_has_a_bandwidth_and_one_of_no_time_has_none(tmp_
     log = trace(tmp_path / "a.json", *(event("gpu_memcpy", name, 10 * n, at, bytes=2) for n, at in enumerate(lengths)))
     (row,) = copies(log).to_dict("records")
     assert (row["calls"], row["bytes"], row["bandwidth"]) == (2, 4, 2.0)
+
+
+def test_all_columns_of_a_small_trace() -> None:
+    assert in_ns(copies(small())) == [
+        {
+            "rank": 0, "device": 0, "device_name": "H100", "direction": "host to device", "memory": "pinned",
+            "calls": 1, "bytes": 1000, "time_s": 50, "bandwidth": 20.0, "median_bytes": 1000, "exposed_s": 30,
+            "share": pytest.approx(30 / 650), "first_line": 8,
+        }
+    ]  # fmt: skip

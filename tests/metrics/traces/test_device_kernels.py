@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
 from support.metrics_logs import row, rows
-from support.trace_tables import Event, by_hand, kernel, reduce, step
+from support.trace_tables import Event, by_hand, in_ns, kernel, reduce, small, step
 
 from perflog.metrics import Tables, device_kernels
 from perflog.metrics.compared import ALL, Steady
@@ -140,4 +140,26 @@ def test_times_are_kept_for_each_set_of_steps() -> None:
     ]
     assert [each["gemm"].tolist() for each in found] == [
         [pytest.approx(ns * NS) for ns in times] for times in ([10], [30], [10, 30], [40])
+    ]
+
+
+def test_all_columns_of_a_small_trace() -> None:
+    """Work of 470 ns in 450 busy ns of two steps of 1000; by category, then by name."""
+    reduce_name = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+    names = ("category", "name", "state", "calls", "time_s", "avg_s", "median_s", "min_s", "max_s", "gbps",
+             "first_line")  # fmt: skip
+    work = [
+        ("gemm", "gemm", "compute", 3, 180, 60, 60, 20, 100, None, 5),
+        ("communication", reduce_name, "communication", 1, 120, 120, 120, 120, 120, None, 10),
+        ("elementwise", "relu", "compute", 1, 120, 120, 120, 120, 120, None, 17),
+        ("memcpy", "Memcpy HtoD (Pinned -> Device)", "memory", 1, 50, 50, 50, 50, 50, 20.0, 8),
+    ]
+    same = {"rank": 0, "device": 0, "device_name": "H100", "tflops": None}
+    assert in_ns(device_kernels(small())) == [
+        same
+        | dict(zip(names, row, strict=True))
+        | {"by": by, "share_kernel": row[4] / 470, "share_busy": row[4] / 450, "share_step": row[4] / 1000}
+        | ({"name": row[0]} if by == "category" else {})
+        for by in ("category", "name")
+        for row in work
     ]

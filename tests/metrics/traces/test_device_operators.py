@@ -10,6 +10,7 @@ import pytest
 from support.field_logs import CORPUS, needs_corpus
 from support.memory_traces import MIB, Allocator, training, write
 from support.raw_operator_places import Place, Walk
+from support.trace_tables import in_ns, small
 
 import perflog
 from perflog.metrics import Tables, device_operators
@@ -111,3 +112,19 @@ def test_times_and_numbers_of_kernels_add_up() -> None:
 )
 def test_the_longest_kernels_are_named_first(times: dict[str, float], text: str | None) -> None:
     assert kernels_text(times) == text
+
+
+def test_all_columns_of_a_small_trace() -> None:
+    """Both steps are one row; the collective and the kernel of 20 ns are launched outside of operators."""
+    names = ("operator", "depth", "kind", "calls", "launched", "gpu_s", "exclusive_s", "host_s", "kernels", "path",
+             "first_line")  # fmt: skip
+    whole = "ProfilerStep#N"
+    assert in_ns(device_operators(small())) == [
+        {"rank": 0, "shapes": None, "share": pytest.approx(row[5] / 470)} | dict(zip(names, row, strict=True))
+        for row in (
+            (whole, 0, "step", 2, 6, 470, 140, 1000, "gemm, AllReduce, relu and 1 more", whole, 1),
+            ("aten::relu", 1, "operator", 1, 2, 180, 180, 40, "relu, gemm", f"{whole} > aten::relu", 15),
+            ("aten::mm", 1, "operator", 1, 1, 100, 100, 30, "gemm", f"{whole} > aten::mm", 3),
+            ("aten::copy_", 1, "operator", 1, 1, 50, 50, 40, "Memcpy HtoD", f"{whole} > aten::copy_", 6),
+        )
+    ]

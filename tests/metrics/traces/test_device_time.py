@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.examples import examples
 from support.field_logs import needs_corpus
 from support.metrics_logs import row, rows
-from support.trace_tables import Event, by_hand, kernel, raw, real, step
+from support.trace_tables import Event, by_hand, in_ns, kernel, raw, real, small, step
 
 from perflog.analysis.lint import findings
 from perflog.metrics import METRICS, device_kernels, device_time
@@ -255,3 +255,25 @@ def test_what_comparisons_read_of_each_step() -> None:
     assert found["exposed_memory"] == [0.0] * 3
     for some, of in ((events, "step_time"), (events[3:], None)):  # without steps, of the whole trace
         assert {measure.of for measure, _, _ in _samples(by_hand(some), Steady({"r": 0}, {}))} == {of, None}
+
+
+def test_all_columns_of_a_small_trace() -> None:
+    """Of the copy 30 ns are exposed, of the collective all 120."""
+    same = {"rank": 0, "device": 0, "device_name": "H100", "waiting_s": 0, "waiting_share": 0, "outside_s": None}
+    whole, first, second = in_ns(device_time(small()))
+    times = {"compute_s": 300, "communication_s": 120, "memory_s": 30, "idle_s": 200}
+    shares = {f"{name.removesuffix('_s')}_share": pytest.approx(time / 650) for name, time in times.items()}
+    assert whole == same | times | shares | {
+        "part": "trace", "step": None, "span_s": 650, "busy_s": 450, "communicating_s": 120, "overlap": 0,
+        "waiting_kernels_s": 0, "events": 6, "first_line": 5,
+    }  # fmt: skip
+    assert first == same | {
+        "part": "step", "step": 1, "span_s": 400, "compute_s": 120, "communication_s": 120, "memory_s": 30,
+        "idle_s": 130, "busy_s": 270, "compute_share": 0.3, "communication_share": 0.3, "memory_share": 0.075,
+        "idle_share": 0.325, "communicating_s": 120, "overlap": 0, "waiting_kernels_s": 0, "events": 4, "first_line": 5,
+    }  # fmt: skip
+    assert second == same | {
+        "part": "step", "step": 2, "span_s": 600, "compute_s": 180, "communication_s": 0, "memory_s": 0,
+        "idle_s": 420, "busy_s": 180, "compute_share": 0.3, "communication_share": 0, "memory_share": 0,
+        "idle_share": 0.7, "communicating_s": 0, "overlap": None, "waiting_kernels_s": 0, "events": 2, "first_line": 17,
+    }  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from support.made_traces import event, traced
 from support.metrics_logs import rows
+from support.trace_tables import in_ns, small
 
 from perflog.metrics import idle_calls
 
@@ -42,6 +43,15 @@ def test_idle_time_of_the_steps_by_what_the_host_is_in(
     assert {row["name"]: round(row["time_s"] * 1e6) for row in found} == times
     assert [row["time_s"] for row in found] == sorted((row["time_s"] for row in found), reverse=True)
     assert {round(row["time_s"] / row["share"] * 1e6) for row in found} == {span}
+
+
+def test_all_columns_of_a_small_trace() -> None:
+    """From 300 to 340 and from 380 to 500 the next work is not launched; both steps together take 1000."""
+    same = {"rank": 0, "device": 0, "device_name": "H100", "span_s": 1000}
+    assert in_ns(idle_calls(small())) == [
+        same | {"name": name, "time_s": time, "share": time / 1000}
+        for name, time in (("load", 80), (None, 50), ("cudaStreamSynchronize", 20), ("aten::relu", 10))
+    ]
 
 
 def test_without_launches_nothing_is_known(tmp_path: Path) -> None:

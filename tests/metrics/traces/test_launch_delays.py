@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from support.field_logs import CORPUS, needs_corpus
 from support.made_traces import event, traced
 from support.raw_traces import NS, category, chrome_json, span_of
+from support.trace_tables import in_ns, small
 
 import perflog
 from perflog.metrics import launch_queue, launches
@@ -169,3 +170,28 @@ def test_times_after_a_window_begins_are_exact() -> None:
             for start, end in zip(starts, ends, strict=True)
         ]
         assert _time_after(long, starts, ends).tolist() == pytest.approx(wanted, rel=1e-15)
+
+
+def test_all_columns_of_a_small_trace() -> None:
+    """The gap to 360 ends with a launch after a synchronisation, the one to 520 with a late launch."""
+    device = {"rank": 0, "device": 0, "device_name": "H100"}
+    no_time = {"data_s": 0, "waiting_s": 0, "unknown_s": 0, "latency_s": 20, "short_share": 0}
+    assert in_ns(launches(small())) == [
+        device | no_time | more
+        for more in (
+            {"part": "trace", "step": None, "span_s": 650, "idle_s": 200, "sync_s": 40, "host_s": 120, "launch_s": 40,
+             "launches": 6, "delay_s": 25, "call_s": 10, "work_s": 80, "queue": 230 / 650, "queue_max": 2,
+             "first_line": 5},
+            {"part": "step", "step": 1, "span_s": 400, "idle_s": 130, "sync_s": 40, "host_s": 40, "launch_s": 50,
+             "launches": 4, "delay_s": 25, "call_s": 10, "work_s": 75, "queue": 110 / 400, "queue_max": 1,
+             "first_line": 5},
+            {"part": "step", "step": 2, "span_s": 600, "idle_s": 420, "sync_s": 0, "host_s": 400, "launch_s": 20,
+             "launches": 2, "delay_s": 75, "call_s": 5, "work_s": 90, "queue": 150 / 600, "queue_max": 2,
+             "first_line": 17},
+        )
+    ]  # fmt: skip
+    periods = in_ns(launch_queue(small()))
+    assert [row["period"] for row in periods] == list(range(1, 201))
+    assert periods[140] == device | {  # 505 to 508: the fifth launch waits, the sixth is not there yet
+        "period": 141, "at_s": 455, "queue": 1.0, "busy_share": 0.0, "host_share": 0.0,
+    }  # fmt: skip
