@@ -472,6 +472,29 @@ def test_processes_do_the_same_steps_at_the_same_times(
 
 
 @pytest.mark.parametrize(
+    ("folders", "end", "joined"),
+    [
+        ({"node0": [0, 1], "node1": [2]}, 9, {"node#": [0, 1, 2]}),
+        ({"node0": [0, 1], "node1": [2]}, 8, {"node0": [0, 1], "node1": [2]}),  # one after the other
+        ({"run0": [0, 1], "run1": [0], "a": [1]}, 9, {"run0": [0, 1], "run1": [0], "a": [1]}),  # a rank of two runs
+        ({"a": [0], "node0": [0], "node1": [1]}, 9, {"a": [0], "node#": [0, 1]}),
+    ],
+)
+def test_ranks_of_numbered_folders_are_of_one_job(
+    folders: dict[str, list[int]], end: int, joined: dict[str, list[int]]
+) -> None:
+    """If none is in two folders, and they print at one time: rank 2 begins at the moment 9."""
+    alike = {
+        (f"{folder}/#.log", "rank"): {
+            rank: given(f"{folder}/{rank}.log", span=(UTC, 9 * (rank > 1), 10 if rank > 1 else end)) for rank in ranks
+        }
+        for folder, ranks in folders.items()
+    }
+    found = module._of_all_folders(alike)
+    assert {path.partition("/")[0]: sorted(by_rank) for (path, _), by_rank in found.items()} == joined
+
+
+@pytest.mark.parametrize(
     ("path", "shape"),
     [
         ("run/node12/gpu3.log", "run/node#/gpu3.log"), ("job7/logs/a1.log", "job#/logs/a1.log"),

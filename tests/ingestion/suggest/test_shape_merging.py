@@ -48,6 +48,11 @@ def test_how_many_words_show_that_a_word_varies(template: str, words: int, toget
     assert merged(lines) == expected
 
 
+def test_units_after_a_number_do_not_vary() -> None:
+    assert len(merged([f"read 5 {unit} of it" for unit in ("MB", "GB", "kB", "TB")])) == 4
+    assert len(merged([f"read x5 {unit} of it" for unit in ("MB", "GB", "kB", "TB")])) == 1  # no number before it
+
+
 def test_many_words_vary_also_where_they_name_a_number() -> None:
     for count, shapes_left in ((60, 1), (59, 59)):
         letters = [chr(97 + k // 26) + chr(97 + k % 26) for k in range(count)]

@@ -85,6 +85,12 @@ def test_names_suit_the_table() -> None:
         assert assigned(line, STEPS)[0].names == names, line
 
 
+@pytest.mark.parametrize(("number", "unit"), [("0.5", "ms"), ("0", "ms"), ("-0.5", "")])
+def test_a_negative_number_is_no_time(number: str, unit: str) -> None:
+    (slot,) = assigned((70, 9, f"wave delay: {number} ms"), STEPS)[0].numbers
+    assert slot.named.unit == unit
+
+
 @pytest.mark.parametrize(
     ("line", "text"),
     [
