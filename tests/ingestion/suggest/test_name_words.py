@@ -11,7 +11,8 @@ from perflog.ingestion.suggest.name_words import NamedLine
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("val-loss 5", "0 val-loss"), ("a b c 5", "0 a b c"), ("a, b c 3", "2 b c"), ("a b: c 3", "3 c"),
+        ("val-loss 5", "0 val-loss"), ("a b c 5", "0 a b c"), ("a, b c 3", "2 b c"), ("a  b c 3", "1 b c"),
+        ("a b: c 3", "3 c"),
         ("INFO loss 5", "1 loss"), ("True loss 5", "1 loss"), ("-n 100", "1 n"),
         ("fwd + bwd 5", "2 bwd"), ("fwd + bwd: 5", "0 fwd bwd"), ("fwd * bwd = 5", "0 fwd bwd"),
         ("Thread(s) per core: 5", "0 Threads per core"), ("Thread(s) per core 5", "4 per core"),

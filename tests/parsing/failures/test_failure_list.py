@@ -42,7 +42,7 @@ def listed(*given: Failure) -> list[tuple[int, int, int]]:
         ([failure(1, "a"), failure(2, "b"), failure(3, "a")], [(1, 1, 1), (2, 2, 1), (3, 3, 1)]),  # not in a row
         ([failure(1), failure(2, stream="0:"), failure(3)], [(1, 3, 2), (2, 2, 1)]),  # another process
         ([failure(1, by=0), failure(2, by=1)], [(1, 1, 1), (2, 2, 1)]),
-        *[([failure(1, **{name: "1"}), failure(2, **{name: "2"})], [(1, 1, 1), (2, 2, 1)])
+        *[([failure(1, by=None, **{name: "1"}), failure(2, by=None, **{name: "2"})], [(1, 1, 1), (2, 2, 1)])
           for name in ("job", "seq", "node", "tasks", "absent", "rank", "local_rank", "address", "gpu")],
         ([failure(1, seconds="1"), failure(2, seconds="2")], [(1, 2, 2)]),
         ([failure(1), notice(2), failure(3)], [(1, 3, 2), (2, 2, 1)]),

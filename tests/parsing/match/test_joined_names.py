@@ -22,7 +22,7 @@ HEADER = "Msg Size  Chunk  P2P Lat Lat Reduc"
         ([HEADER, *RIGHT], NAMES),  # where the cells end
         (["Msg Size Chunk P2P Lat Lat Reduc", *LEFT], NAMES),  # where they begin
         ([HEADER, "-------- ------ ------- ---------", "", *RIGHT, "the end"], NAMES),
-        ([HEADER, *RIGHT[:2]], []),  # two rows show nothing
+        ([HEADER, *RIGHT[:2]], []), ([HEADER, *RIGHT[:1]], []),  # two rows show nothing
         ([HEADER, *RIGHT[:2], "the end", RIGHT[2]], []),
         (["Msg Size  Chunk  P2P", *RIGHT], []),  # no more words than cells
         (["a b  c", "100  2", "100  3", "100  4"], []),  # two columns

@@ -35,7 +35,7 @@ def joined_names(lines: Sequence[str]) -> list[str]:
     ]
     names = [(words[a][0], words[b - 1][1]) for a, b in pairwise([0, *breaks, len(words)])]
     is_above = len(names) == len(begins) and all(
-        {begin} == column_begins or {end} == column_ends or (begin < min(column_ends) and max(column_begins) < end)
+        begin < min(column_ends) and max(column_begins) < end
         for (begin, end), column_begins, column_ends in zip(names, begins, ends, strict=True)
     )
     return [lines[0][begin:end] for begin, end in names] if is_above else []
