@@ -76,18 +76,20 @@ class JobRuns(Struct, frozen=True):
 
 
 def logs_beside(tables: Tables, keys: Sequence[RunKey], others: Collection[str] = ()) -> dict[str, str]:
-    """Return the runs of logs that only say more of a job, by run the only run of their job that has steps.
+    """Return the runs of logs that only say more of a job, by run the run with steps that they belong to.
 
-    Such are the logs of the kernel, the scheduler and monitors. `others`: runs that are shown for what they print.
+    It is the only run of their job that has steps, or its first attempt. Such are the logs of the kernel, the scheduler
+    and monitors. `others`: runs that are shown for what they print.
     """
     stepping = tables.counts("steps").keys()
     if len(keys) < 2 or len(stepping) in (0, len(keys)):
         return {}
+    first_attempts = {run: members[0] for members in jobs(tables).values() for run in members}
     found: dict[str, str] = {}
     for job in runs_of_jobs(tables, keys):
         runs = [key.id for key in job.keys]
         with_steps = [run for run in runs if run in stepping]
-        if job.benchmark is None and len(with_steps) == 1:
+        if job.benchmark is None and len({first_attempts.get(run, run) for run in with_steps}) == 1:
             found |= {run: with_steps[0] for run in runs if run not in stepping and run not in others}
     return found
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import Options, Tables, imbalance, node_pairs, whatif
 from perflog.metrics.causes import causes_by_run
 from perflog.metrics.causes.slow_steps import SLOW_STEPS
+from perflog.metrics.jobs.step_levels import run_levels
+from perflog.metrics.power.lower_clocks import device_clocks
 from perflog.metrics.power.unlike_devices import unlike_devices
 from perflog.metrics.rank_hosts import hosts_of_ranks, ranks_by_host
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
@@ -56,7 +59,7 @@ def slow_members(tables: Tables, options: Options) -> list[Culprit]:
     """Return who holds up the others: links and nodes, ranks, experts, stages, replicas."""
     found = [*_links(tables, options), *_ranks(tables)]
     found = found or list(_named(tables)) or list(_of_causes(tables, options))
-    found = found or list(_throttled(tables))
+    found = found or list(_throttled(tables)) or list(_throttled_since(tables, options))
     if found:
         hosts = _hosts(tables)
         return _whole_nodes(with_hosts(found, hosts), hosts)
@@ -167,9 +170,30 @@ def _throttled(tables: Tables) -> Iterator[Culprit]:
         is_higher = {row.quantity: row.value > row.usual for row in rows}
         if is_higher.get("clock") is False and is_higher.get("temperature") is True:
             each = ((row.quantity, _amount(row.value, row.unit), _amount(row.usual, row.unit)) for row in rows)
-            evidence = tuple(f"{quantity} {own}, the others {usual}" for quantity, own, usual in each)
+            log = f"{rows[0].log}: " * bool(rows[0].log)
+            evidence = tuple(f"{log}{quantity} {own}, the others {usual}" for quantity, own, usual in each)
             node, gpu = rows[0].node or None, rows[0].number
             yield Culprit(None, None, node, gpu, None, THROTTLING, LIKELY, evidence)
+
+
+def _throttled_since(tables: Tables, options: Options) -> Iterator[Culprit]:
+    """The GPUs that are hotter and have a lower clock since the steps of a run take longer, by their telemetry."""
+    for run, levels in run_levels(tables, options.warmup).items() if tables.count("counters") else ():
+        firsts = [int(levels.series.steps[level.start]) for level in levels.levels]
+        for n, (before, value) in enumerate(pairwise(levels.medians)):
+            if (value > before) != (levels.unit in _TIMES):
+                continue
+            since = firsts[n + 1]
+            end = firsts[n + 2] if n + 2 < len(firsts) else None
+            for each in device_clocks(tables, run, firsts[n], since, end):
+                if each.is_lower and each.is_hotter and each.temperatures is not None:
+                    log = f"{each.log}: " * bool(each.log)
+                    courses = (("clock", "Hz", each.clocks), ("temperature", "°C", each.temperatures))
+                    evidence = tuple(
+                        f"{log}{quantity} {' -> '.join(_amount(value, unit) for value in values)} since step {since}"
+                        for quantity, unit, values in courses
+                    )
+                    yield Culprit(None, None, each.node or None, each.number, None, THROTTLING, LIKELY, evidence)
 
 
 def _amount(value: float, unit: str) -> str:

@@ -200,6 +200,18 @@ def test_logs_that_say_more_of_the_only_run_with_steps() -> None:
     assert logs_beside(*made({"a/dmesg": logs["a/dmesg"]})) == {}
 
 
+def test_logs_beside_the_attempts_of_one_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They belong to the first attempt, though two runs have steps."""
+    logs: dict[str, Facts] = {
+        "a/train.log": {"at": 1000},
+        "a/next.log": {"at": 5000, "seed": 1},
+        "a/seff": {"rows": []},
+    }
+    assert logs_beside(*made(logs)) == {}
+    monkeypatch.setattr(module, "jobs", lambda _: {"job": ["a/train.log-1", "a/next.log-1"]})
+    assert logs_beside(*made(logs)) == {"a/seff-1": "a/train.log-1"}
+
+
 def test_benchmarks_have_names() -> None:
     results = [value(), {"table": "collectives", "line": 2}]
     logs: dict[str, Facts] = {"a.log": {"at": 1000}, "nccl.log": {"rows": results, "of": "nccl_tests"}}

@@ -48,9 +48,16 @@ def run_groups(log: Log) -> list[RunGroup]:
     """Return the rows of an overview of these runs, in the order of the runs."""
     rows = log.arrow("runs").to_pylist()
     settings = settings_of_runs(rows)
-    if all(row.get("job") for row in rows):  # attempts
+    if settings and all(
+        row.get("job") for row in rows
+    ):  # attempts: what one of them does not print is as in the others
+        printed_by_all = set[str].intersection(*map(set, settings.values()))
         settings = {
-            run: {name: value for name, value in known.items() if not changes_with_a_restart(name)}
+            run: {
+                name: value
+                for name, value in known.items()
+                if name in printed_by_all and not changes_with_a_restart(name)
+            }
             for run, known in settings.items()
         }
     keys = [key for key in log.run_keys if key.id in settings]

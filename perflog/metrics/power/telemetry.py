@@ -22,6 +22,7 @@ from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metr
 from perflog.metrics.row_groups import row_groups
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.over_time.counters import Readings, readings
+from perflog.parsing.input.log_names import base_name
 from perflog.statistics.groups import groups_of
 from perflog.tables.columns import NULL, Rows
 from perflog.tables.schema import LOCAL, NO_DATE, NO_YEAR, UTC
@@ -197,6 +198,12 @@ def device_samples(tables: Tables) -> list[DeviceSamples]:
     return list(_sampled(tables, found.where(is_best), number[is_best]))
 
 
+def log_names(tables: Tables, samples: Sequence[DeviceSamples]) -> dict[str, str]:
+    """Return the name of the log of some samples, by run; "" if only one log has samples."""
+    logs = dict(tables.rows("runs").records("run", "log"))
+    return {each.run: base_name(logs[each.run]) if len(samples) > 1 else "" for each in samples}
+
+
 def _sampled(tables: Tables, found: Readings, quantity: Ints) -> Iterator[DeviceSamples]:
     """Yield the samples of each run. `quantity`: index of the quantity of each."""
     runs, words = found.rows.codes("run")
@@ -247,14 +254,19 @@ def _rows(windows: TimedSteps, samples: Sequence[DeviceSamples]) -> Iterator[dic
     """Yield the rows of a run: for each log with samples and each device, of the run and of its steps."""
     for sampled in samples:
         run_columns = {"run": windows.run, "telemetry": sampled.run}
-        if sampled.run != windows.run and (note := _difference(windows.clock, sampled.clock)):
-            yield run_columns | {"part": "run", "note": note}
+        if not are_on_one_clock(windows, sampled):
+            yield run_columns | {"part": "run", "note": _difference(windows.clock, sampled.clock)}
             continue
         if sampled.last < windows.starts.min() or sampled.first > windows.ends.max():
             continue  # of another time
         for device, quantities in sampled.devices.items():
             node, _ = sampled.nodes.get(device, (None, device)) if device is not None else (None, None)
             yield from _device_rows(windows, quantities, run_columns | {"device": device, "node": node})
+
+
+def are_on_one_clock(windows: TimedSteps, samples: DeviceSamples) -> bool:
+    """Return whether the times of steps and of samples can be compared."""
+    return samples.run == windows.run or _difference(windows.clock, samples.clock) is None
 
 
 def _difference(steps: str | None, samples: str | None) -> str | None:

@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct
 
 from perflog.arrays import Floats
-from perflog.metrics.power.telemetry import DeviceSamples, device_samples
+from perflog.metrics.power.telemetry import DeviceSamples, device_samples, log_names
 from perflog.metrics.run_tables import Tables, computed_once
 from perflog.statistics.standing_out import standing_out
 
@@ -26,7 +26,8 @@ _FEWEST = 3
 class UnlikeDevice(Struct, frozen=True):
     """A device with a quantity that differs from the others: their median is `usual`.
 
-    `number`: of the device on its node; `node`: "" where the samples are of one node.
+    `number`: of the device on its node; `node`: "" where the samples of a log are of one node; `log`: the name of this
+    log where several have samples, else "".
     """
 
     run: str
@@ -38,6 +39,7 @@ class UnlikeDevice(Struct, frozen=True):
     usual: float
     number: int
     node: str
+    log: str = ""
 
 
 @computed_once
@@ -46,10 +48,12 @@ def unlike_devices(tables: Tables) -> list[UnlikeDevice]:
 
     Limitation: samples are compared by their order, as the devices are sampled in turn.
     """
-    return [each for sampled in device_samples(tables) for each in _unlike(sampled)]
+    samples = device_samples(tables)
+    names = log_names(tables, samples)
+    return [each for sampled in samples for each in _unlike(sampled, names[sampled.run])]
 
 
-def _unlike(sampled: DeviceSamples) -> Iterator[UnlikeDevice]:
+def _unlike(sampled: DeviceSamples, log: str) -> Iterator[UnlikeDevice]:
     devices = {device: series for device, series in sampled.devices.items() if device is not None}
     for quantity, (unit, least) in _LEAST.items():
         values = {device: series[quantity].values for device, series in devices.items() if quantity in series}
@@ -62,11 +66,11 @@ def _unlike(sampled: DeviceSamples) -> Iterator[UnlikeDevice]:
             if abs(math.log(found.ratio)) >= math.log(least):
                 device = numbers[found.member]
                 node, number = sampled.nodes.get(device, ("", device))
-                yield _device(sampled.run, device, quantity, unit, values, (number, node))
+                yield _device(sampled.run, device, quantity, unit, values, (number, node, log))
 
 
 def _device(
-    run: str, device: int, quantity: str, unit: str, values: Mapping[int, Floats], place: tuple[int, str]
+    run: str, device: int, quantity: str, unit: str, values: Mapping[int, Floats], place: tuple[int, str, str]
 ) -> UnlikeDevice:
     others = np.concatenate([own for other, own in values.items() if other != device])
     value, usual = (float(np.median(own)) for own in (values[device], others))

@@ -76,7 +76,8 @@ TRACEBACK = "Traceback (most recent call last)"
 IGNORED = "Exception ignored in"
 """What Python prints before a traceback after which the program goes on."""
 
-LAUNCHERS = ("torchrun ", "torch.distributed.run", "torch.distributed.launch", "accelerate launch")
+LAUNCHERS = ("torchrun ", "torch.distributed.run", "torch.distributed.launch", "torch/distributed/run.py",
+             "torch/distributed/launcher", "accelerate launch")  # fmt: skip
 
 
 @cache

@@ -92,9 +92,7 @@ _STALLED = "submitted to be reduced, gathered or broadcasted by subset of ranks"
 _TASK_NAME = lazy_pattern(r"^/job:\S+/task:(?P<task>\d+)$")
 _REFUSED = lazy_pattern(r'HTTP/[\d.]+" 4\d\d\b')
 _WRAPPED = "RayTaskError"
-_LAUNCHER = lazy_pattern(
-    r"\b(?:torchrun|torch\.distributed\.(?:run|launch)|accelerate launch|torch/distributed/elastic)\b"
-)
+_LAUNCHER = lazy_pattern(r"\b(?:torchrun|torch[./]distributed[./](?:run|launch|launcher|elastic)|accelerate launch)\b")
 _IN_COLLECTIVE = lazy_pattern(
     r"(?:torch/distributed/distributed_c10d|torch/distributed/c10d_logger|horovod/\w+/mpi_ops|deepspeed/comm/\w+)\.py"
     r'", line \d+, in (?P<op>\w+)'

@@ -13,6 +13,7 @@ from perflog.analysis.overview.facts import job_course as module
 from perflog.analysis.overview.run_groups import RunGroup
 from perflog.metrics import Options, Tables
 from perflog.metrics.jobs.job_intervals import CHECKPOINT, COMPILE, EVALUATION, STALL, TRAINING, Interval
+from perflog.metrics.power.lower_clocks import DeviceClock
 
 TABLES = Tables(by_hand("steps", []))
 
@@ -229,41 +230,29 @@ def test_three_runs_are_described_one_by_one(monkeypatch: pytest.MonkeyPatch) ->
     assert len(changes(monkeypatch, *rows, runs=3)) == 3
 
 
-def clocks(*rows: tuple[str, int, float | None, float | None], run: str = "r0") -> list[dict[str, Any]]:
-    """Telemetry of a device in a step: clock and temperature."""
-    return [{"run": run, "part": "step", "device": device, "step": step, "clock_hz": clock, "temperature_c": heat}
-            for device, step, clock, heat in rows]  # fmt: skip
-
-
-def slower(
-    monkeypatch: pytest.MonkeyPatch, *rows: dict[str, Any], cuts: Any = (1, 5, None), counters: int = 1
-) -> list[str]:
-    table = pd.DataFrame(list(rows), columns=["run", "part", "device", "step", "clock_hz", "temperature_c"])
-    monkeypatch.setattr(module, "telemetry", SimpleNamespace(table=lambda *_: table))
-    tables: Any = SimpleNamespace(count={"counters": counters}.get)
-    return list(module.slower_devices(tables, Options(), "r0", cuts))
+def slower(monkeypatch: pytest.MonkeyPatch, *devices: DeviceClock) -> list[str]:
+    monkeypatch.setattr(module, "device_clocks", lambda *_: list(devices))
+    return list(module._slower_devices(TABLES, "r", 1, 5, None))
 
 
 def test_devices_with_a_lower_clock_since_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = clocks(("0", 4, 2.004e9, 60), ("0", 5, 1.004e9, 90), ("1", 4, 2e9, 60), ("1", 5, 2e9, 60))
-    expected = ["Since then device 0: clock 2 GHz -> 1 GHz, temperature 60 -> 90 °C; 1 other device as before."]
-    assert slower(monkeypatch, *rows) == expected
-    assert slower(monkeypatch, *rows, counters=0) == []
-    assert slower(monkeypatch, *rows, *clocks(("0", 4, 9e8, 60), run="s")) == expected  # of another run
-    assert slower(monkeypatch, *rows, clocks(("0", 4, 9e8, 60))[0] | {"part": "run"}) == expected
-    assert slower(monkeypatch, *rows[:2]) == [expected[0].partition(";")[0] + "."]
-    assert slower(monkeypatch, *rows[2:]) == slower(monkeypatch) == []
+    hot, usual = DeviceClock(5, "", "", (2e9, 1e9), (60, 90)), DeviceClock(1, "", "", (2e9, 2e9), (60, 61))
+    text = "Since then device 5: clock 2 GHz -> 1 GHz, temperature 60 -> 90 °C"
+    assert slower(monkeypatch, hot) == [f"{text}."]
+    assert slower(monkeypatch, hot, usual, usual) == [f"{text}; 2 other devices as before."]
+    assert slower(monkeypatch, usual) == slower(monkeypatch) == []
 
 
-def test_only_the_levels_on_both_sides_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A level before, and one after, had other clocks."""
-    rows = clocks(
-        ("0", 1, 9e8, None), ("0", 3, 2e9, None), ("0", 5, 1e9, None), ("0", 8, 3e9, None), ("0", 9, 3e9, None)
-    )
-    assert slower(monkeypatch, *rows, cuts=(2, 5, 8)) == ["Since then device 0: clock 2 GHz -> 1 GHz."]
-    assert slower(monkeypatch, *rows, cuts=(2, 5, None)) == []
-    assert slower(monkeypatch, *rows[2:], cuts=(2, 5, 8)) == []  # no clock before
-    assert slower(monkeypatch, *clocks(("0", 4, 2e9, 60), ("0", 5, None, 90)), cuts=(1, 5, None)) == []
+@pytest.mark.parametrize(
+    ("device", "text"),
+    [
+        (DeviceClock(5, "n2", "a.csv", (2e9, 1e9), None), "device 5 of n2: clock 2 GHz -> 1 GHz"),
+        (DeviceClock(5, "", "a.csv", (2e9, 1e9), None), "device 5 of a.csv: clock 2 GHz -> 1 GHz"),
+        (DeviceClock(None, "", "a.csv", (2e9, 1e9), None), "device of a.csv: clock 2 GHz -> 1 GHz"),
+    ],
+)
+def test_which_device_it_is(monkeypatch: pytest.MonkeyPatch, device: DeviceClock, text: str) -> None:
+    assert slower(monkeypatch, device) == [f"Since then {text}."]
 
 
 @pytest.mark.parametrize(

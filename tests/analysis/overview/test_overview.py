@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import pandas as pd
 import pytest
 from support import trace_tables
 from support.commands import DATA, EARLY
@@ -22,7 +20,6 @@ import perflog
 from perflog.analysis.diagnosis import Diagnosis
 from perflog.analysis.job_members import UNKNOWN
 from perflog.analysis.overview import Overview, overview
-from perflog.analysis.overview.facts import job_course
 from perflog.analysis.overview.next_commands import _may_be_pooled, have_factors
 from perflog.analysis.overview.parts import parts
 from perflog.analysis.overview.reasons import bottleneck
@@ -575,19 +572,3 @@ def test_the_speed_comes_first_among_last_values(tmp_path: Path) -> None:
     log = tmp_path / "log.txt"
     log.write_text("".join(f"step {k}: loss = 2.5, cache = {k}.5 MB, speed = 12{k} frames/s\n" for k in (1, 2, 3)))
     assert [figure.name for figure in overview(perflog.read(log)).figures][:2] == ["speed", "loss"]
-
-
-@pytest.mark.parametrize("slow", [(), (2,), (1, 2)])
-def test_the_clock_of_a_gpu_since_the_steps_are_slower(monkeypatch: pytest.MonkeyPatch, slow: tuple[int, ...]) -> None:
-    rows = [
-        {"run": "r", "part": "step", "step": step, "device": device,
-         "clock_hz": 1.3e9 if device in slow and step > 20 else 2e9,
-         "temperature_c": 88.0 if device == 2 and step > 20 else 64.0 if device == 2 else None}
-        for step in range(1, 41) for device in range(3)
-    ]  # fmt: skip
-    monkeypatch.setattr(job_course, "telemetry", SimpleNamespace(table=lambda *_: pd.DataFrame(rows)))
-    counter = [{"table": "counters", "line": 1, "run": "r", "name": "clock", "value": 1.0}]
-    told = list(job_course.slower_devices(Tables(by_hand("steps", counter)), Options(), "r", (1, 21, None)))
-    clocks = {1: "device 1: clock 2 GHz -> 1.3 GHz", 2: "device 2: clock 2 GHz -> 1.3 GHz, temperature 64 -> 88 °C"}
-    others = "1 other device" if len(slow) == 2 else "2 other devices"
-    assert told == ([f"Since then {'; '.join(clocks[device] for device in slow)}; {others} as before."] if slow else [])

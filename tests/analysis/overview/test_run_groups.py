@@ -57,6 +57,12 @@ def test_what_a_restart_changes_distinguishes_no_attempts() -> None:
     assert [[*group[3]] for group in listed(run_groups(log_of(*runs, job="r0")))] == [["ranks"]] * 2
 
 
+def test_what_only_one_attempt_prints_is_no_difference() -> None:
+    runs = [("x/a.txt", None, {"batch": 8}), ("x/a.txt", None, {})]
+    assert [group[3] for group in listed(run_groups(log_of(*runs)))] == [{"batch": "8"}, {"batch": "-"}]
+    assert [group[3] for group in listed(run_groups(log_of(*runs, job="r0")))] == [{}, {}]
+
+
 def test_logs_of_five_runs_that_nothing_tells_apart_are_a_row() -> None:
     assert len(run_groups(log_of(*logs(4)))) == 4
     assert listed(run_groups(log_of(*logs(5)))) == [("A", "a", "01234", {})]

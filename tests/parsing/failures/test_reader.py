@@ -388,7 +388,13 @@ def test_a_request_that_a_server_refuses_is_no_failure(status: int, count: int) 
 
 @pytest.mark.parametrize(
     ("line", "has_launcher"),
-    [("+ torchrun train.py", True), ("accelerate launch a.py", True), ("+ python a.py", False)],
+    [
+        ("+ torchrun train.py", True),
+        ("accelerate launch a.py", True),
+        ("W1003 09:00:00.123000 4711 torch/distributed/run.py:766] *************", True),
+        ("INFO:torch.distributed.launcher.api:Starting elastic_operator with launch configs:", True),
+        ("+ python a.py", False),
+    ],
 )
 def test_whether_a_launcher_starts_the_processes(line: str, has_launcher: bool) -> None:
     assert read(f"{line}\n")[2].has_launcher is has_launcher

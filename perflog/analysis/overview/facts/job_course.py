@@ -12,7 +12,7 @@ import numpy as np
 from perflog.analysis.overview.facts.epoch_facts import epoch_facts
 from perflog.analysis.overview.run_groups import RunGroup
 from perflog.grouping import grouped
-from perflog.metrics import Options, Tables, telemetry
+from perflog.metrics import Options, Tables
 from perflog.metrics import levels as levels_of_runs
 from perflog.metrics.clock_offsets import clock_offsets
 from perflog.metrics.gpu_rates import rates_of_one_gpu
@@ -20,6 +20,7 @@ from perflog.metrics.jobs.job_intervals import CHECKPOINT, COMPILE, EVALUATION, 
 from perflog.metrics.jobs.step_drifts import run_drifts
 from perflog.metrics.jobs.step_levels import alternate, drifted_phases
 from perflog.metrics.jobs.timeline import JobTimeline, job_timelines
+from perflog.metrics.power.lower_clocks import device_clocks
 from perflog.metrics.series.loss_spikes import loss_spikes
 from perflog.parsing.input.log_names import base_name
 from perflog.statistics.rank_tests import midranks
@@ -37,7 +38,6 @@ _PAUSES, _LEAST_PAUSED = 5, 0.01  # number, and share of the wall time, from whi
 _LONGER, _IN_ORDER = 1.5, 0.8  # last third over the first; correlation of their ranks with their order
 _STEPS_NEAR, _NEAR_NS = 7, 5 * 10**9  # step lines next to a change, and their margin: what is reported then is near it
 _SHOWN = 90  # characters of a message
-_LOWER_CLOCK = 0.95  # of the clock before
 _QUANTITIES = {"step_time_s": "step", "tokens_per_s": "tokens/s", "samples_per_s": "samples/s", "tflops": "TFLOP/s"}
 
 
@@ -199,8 +199,7 @@ def level_changes(tables: Tables, options: Options, marks: Mapping[str, str]) ->
             )
             yield from (f"{marks.get(run, '')}{text}" for text in _reported_beside(tables, run, int(row["first_step"])))
             if (row["change"] > 0) == (row["unit"] == "s"):  # slower
-                places = int(before["first_step"]), int(row["first_step"]), end
-                yield from slower_devices(tables, options, run, places)
+                yield from _slower_devices(tables, run, int(before["first_step"]), int(row["first_step"]), end)
 
 
 def _to_and_fro(levels: Sequence[Mapping[str, Any]], name: str) -> str:
@@ -232,7 +231,7 @@ def drifts(tables: Tables, options: Options, marks: Mapping[str, str]) -> Iterat
         )
         if grows == is_time:  # slower
             middle = int(series.steps[series.warmup.cut + len(series.steady) // 2])
-            yield from slower_devices(tables, options, run, (int(series.steps[series.warmup.cut]), middle, None))
+            yield from _slower_devices(tables, run, int(series.steps[series.warmup.cut]), middle, None)
 
 
 def spikes(tables: Tables, marks: Mapping[str, str]) -> Iterator[str]:
@@ -281,29 +280,18 @@ def _reported_beside(tables: Tables, run: str, step: int) -> Iterator[str]:
         yield f"At that time: {first_few(texts.values(), _FEW)}."
 
 
-def slower_devices(tables: Tables, options: Options, run: str, cuts: tuple[int, int, int | None]) -> Iterator[str]:
-    """Yield the devices with a lower clock from a step on, by telemetry of the same time.
-
-    `cuts`: the first step of the level before, of this level, and of the next one.
-    """
-    if not tables.count("counters"):
-        return
-    rows = telemetry.table(tables, options)
-    rows = rows[(rows["run"] == run) & (rows["part"] == "step") & (rows["step"] >= cuts[0])]
-    rows = rows[rows["step"] < cuts[2]] if cuts[2] is not None else rows
-    rows = rows[rows["clock_hz"].notna()].astype({"clock_hz": float, "temperature_c": float})
-    is_after = rows["step"] >= cuts[1]
-    before, after = (
-        part.groupby("device")[["clock_hz", "temperature_c"]].median() for part in (rows[~is_after], rows[is_after])
-    )
+def _slower_devices(tables: Tables, run: str, first: int, since: int, end: int | None) -> Iterator[str]:
+    """Yield the devices with a lower clock from a step on, which `device_clocks` compares."""
+    devices = device_clocks(tables, run, first, since, end)
     texts = []
-    for device, clock in after["clock_hz"].dropna().items():
-        usual = before["clock_hz"].get(device)
-        if none_if_null(usual) is not None and clock < _LOWER_CLOCK * usual:
-            heat = [none_if_null(part["temperature_c"].get(device)) for part in (before, after)]
-            warmer = f", temperature {heat[0]:.0f} -> {heat[1]:.0f} °C" if None not in heat else ""
-            texts.append(f"device {device}: clock {show(usual, 'Hz', 3)} -> {show(clock, 'Hz', 3)}{warmer}")
+    for each in devices:
+        if each.is_lower:
+            who = "" if each.number is None else f" {each.number}"
+            of = f" of {each.node or each.log}" * bool(each.node or each.log)
+            heat = each.temperatures
+            warmer = f", temperature {heat[0]:.0f} -> {heat[1]:.0f} °C" if heat else ""
+            texts.append(f"device{who}{of}: clock {' -> '.join(show(clock, 'Hz', 3) for clock in each.clocks)}{warmer}")
     if texts:
-        others = len(after) - len(texts)
+        others = len(devices) - len(texts)
         rest = f"; {count(others, 'other device')} as before" if others else ""
         yield f"Since then {first_few(texts, _FEW, '; ')}{rest}."
