@@ -21,7 +21,7 @@ def at(second: int) -> str:
 
 
 def job(folder: Path, nodes: dict[str, list[Reading]], since: int = 40) -> perflog.Log:
-    """A job of 80 steps of 2 s, which take 3 s from step `since` on. From then on the devices of nodes have readings."""
+    """A job of 80 steps of 2 s, 3 s from step `since` on. From then on the devices of nodes have these readings."""
     lines, second = [], 0
     for step in range(1, 81):
         second += 3 if step >= since else 2

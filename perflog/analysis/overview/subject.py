@@ -68,8 +68,10 @@ def _steps_in_words(tables: Tables, log: Log) -> str:
     if counts and not len(printed):
         each = f", {count(len(steps), 'step line')} without numbers"
     elif counts:
-        least, most = min(counts) if len(counts) == len(log) else 0, max(counts)
+        least, most = min(counts), max(counts)
         each = f" x {count(most, 'step')}" if least == most else f" of {least:,} to {most:,} steps"
+        if len(counts) < len(log):  # the others print no steps
+            each = f", {len(counts)} of {f'{least:,} to ' * (least < most)}{count(most, 'step')}"
         first, last = int(printed.min()), int(printed.max())
         piece, begin = "", last - most + 1
         cover = max(int(steps["steps_averaged"][steps["step"] == first].max()), 1)

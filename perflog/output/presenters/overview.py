@@ -77,7 +77,7 @@ def _table(overview: Overview) -> tuple[list[str], list[str]]:
     table += format_columns  # what they print tells programs apart
     left_out: list[list[str]] = []
     while len(table) > (2 if first else 1) and sum(map(_width, table)) + 2 * (len(table) - 1) > columns():
-        left_out.insert(0, table.pop(-1 if len(table) > first + 1 else -2))  # the first metric stays
+        left_out.insert(0, table.pop(_spare_column(table, first)))
     widths = [_width(column) for column in table]
     order, lines = _rows_shown(overview), list[str]()
     for place in (-1, *order):
@@ -89,6 +89,20 @@ def _table(overview: Overview) -> tuple[list[str], list[str]]:
         fitted = (padded(c, n, right=not is_text) for c, n, is_text in zip(cells, widths, left, strict=True))
         lines.append(fit("  ".join(fitted)))
     return lines, _left_out(left_out)
+
+
+def _spare_column(table: Sequence[Sequence[str]], first: int) -> int:
+    """Return the index of the column to leave out: the last one without which each row still has a value of a metric.
+
+    `first`: index of the first metric, which stays.
+    """
+    if len(table) <= first + 1:  # the first metric alone: a setting, if some were left out before too
+        return len(table) - 2
+    for index in range(len(table) - 1, first, -1):
+        others = [column for place, column in enumerate(table) if place >= first and place != index]
+        if all(value == "-" or any(column[row] != "-" for column in others) for row, value in enumerate(table[index])):
+            return index
+    return len(table) - 1
 
 
 def _left_out(table: Sequence[Sequence[str]]) -> list[str]:

@@ -83,7 +83,7 @@ def test_epochs_of_a_run_without_steps(epochs: Sequence[int], text: str) -> None
 def test_runs_of_several_lengths() -> None:
     rows = [*steps(1, 2, 3), *steps(1, 2, run="r1")]
     assert words(tables(*rows, runs=2)) == ["no known format", "2 runs of 2 to 3 steps"]
-    assert words(tables(*rows, runs=3), logs=3) == ["no known format", "3 logs, 3 runs of 0 to 3 steps"]
+    assert words(tables(*rows, runs=3), logs=3) == ["no known format", "3 logs, 3 runs, 2 of 2 to 3 steps"]
     same = [*steps(5, 6), *steps(5, 6, run="r1")]
     assert words(tables(*same, runs=2)) == ["no known format", "2 runs x 2 steps"]
 

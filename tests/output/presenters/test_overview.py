@@ -120,6 +120,24 @@ def test_columns_without_room_are_named_or_told() -> None:
 
 
 @pytest.mark.parametrize(
+    ("rows", "index"),
+    [
+        ([("1", "2", "3")], 3),
+        ([("1", "2", "-"), ("-", "-", "3")], 2),  # the second row has nothing else
+        ([("1", "-", "-"), ("-", "2", "-"), ("-", "-", "3")], 3),  # each column is the only one of a row
+        ([("1", "2", "-"), ("-", "-", "-")], 3),
+    ],
+)
+def test_a_column_is_left_out_that_no_row_needs(rows: list[tuple[str, ...]], index: int) -> None:
+    table = [["", *"AB"], *map(list, zip(("step", "loss", "trace"), *rows, strict=True))]
+    assert module._spare_column(table, 1) == index
+
+
+def test_of_one_metric_a_setting_is_left_out() -> None:
+    assert module._spare_column([["", "A"], ["batch", "8"], ["step", "1 s"]], 2) == 1
+
+
+@pytest.mark.parametrize(
     ("shares", "lines"),
     [
         ([0.5, 0.25], ["Where the time goes", "  a   50 %    500 ms  ############", "  b   25 %    500 ms  ######"]),
