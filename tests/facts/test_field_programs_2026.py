@@ -18,6 +18,7 @@ from perflog.errors import InputError
 from perflog.metrics import Options, Tables
 from perflog.metrics.benchmarks.cases import case_pairs, cases
 from perflog.metrics.jobs.last_steps import last_steps
+from perflog.metrics.semantics import run_semantics
 from perflog.tables.schema import FIRST_CELL
 
 DATA = Path(__file__).parents[1] / "data" / "programs_2026"
@@ -167,6 +168,44 @@ def test_olmo_core() -> None:
     row = log.rows("steps")[0]
     assert (row["loss"], row["grad_norm"], row["mfu"], row["tokens_per_s"]) == (10.23, 1.234, 0.4512, 12345.0)
     assert (row["steps_averaged"], row["step_time_s"]) == (1, pytest.approx(1 / 0.5512))
+
+
+def test_nanotron() -> None:
+    """Numbers have three digits, and K, M, B for thousands."""
+    iteration = (
+        "iteration: 327281 / 378950 | consumed_tokens: 85.8G | elapsed_time_per_iteration_ms: 11.5K | tokens_per_sec: "
+        "22.8K | tokens_per_sec_per_gpu: 11.4K | lm_loss: 2.38 | lr: 1e-05 | model_tflops_per_gpu: 38.3 | eta: 0:00:40"
+    )
+    lines = ("mbs: 4 | grad_accum: 2 | sequence_length: 2048 | train_steps: 378950", iteration)
+    log = read("".join(f"10/05/2025 20:32:24 [INFO|DP=0|PP=1|TP=0]: {line}\n" for line in lines).encode())
+    (row,) = log.rows("steps")
+    assert (row["step"], row["loss"], row["tflops"]) == (327281, 2.38, 38.3)
+    assert (row["step_time_s"], row["tokens_per_s"]) == (pytest.approx(11.5), 22800.0)
+    assert (unread(log), unread_figures(log)) == ({}, 0)
+
+
+MAXTEXT = """\
+Num_devices: 8, shape OrderedDict([('data', 1), ('fsdp', 8)])
+Config param per_device_batch_size: 8.0
+Config param max_target_length: 2048
+number parameters: 8.030 billion
+completed step: 4, seconds: 5.000, TFLOP/s/device: 150.000, Tokens/s/device: 3276.800, total_weights: 65536, loss: 8.012
+Completed eval step: 1, seconds: 1.250, running loss=8.100, running perplexity=3294.468, running total_weights=262144
+Completed eval after train step 4, loss=8.012, perplexity=3016.960, total_weights=262144, avg_z_loss=0.000
+completed profiler activation/deactivation step: 5, total_weights: 65536, loss: 7.912
+"""
+
+
+def test_maxtext() -> None:
+    """An evaluation belongs to the step that it names, and its loss is none of training."""
+    log = read(MAXTEXT.encode())
+    assert [(row["step"], row["step_time_s"], row["loss"]) for row in log.rows("steps")] == [
+        (4, 5.0, 8.012), (5, None, 7.912)
+    ]  # fmt: skip
+    assert [(row["step"], row["value"]) for row in log.rows("values") if row["key"] == "eval_loss"] == [(4, 8.012)]
+    run = log.rows("runs")[0]
+    assert (run["world_size"], unread(log)) == (8, {})
+    assert run_semantics(run["format"], run["config"]).quantities["tokens"] == 8 * 2048 * 8
 
 
 def test_the_elastic_buffers_of_deepep() -> None:
