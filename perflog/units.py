@@ -124,7 +124,7 @@ _STEPS = {
 
 
 _SIZE_PER_SECOND = lazy_pattern(
-    r"(?P<prefix>[kKMGT]?)(?P<binary>i?)(?P<what>B(?:ytes?)?|bytes?|b(?:its?)?)(?:/(?:[sS]|[sS]ec|second)|(?P<ps>ps))"
+    r"(?P<prefix>[kKMGT]?|[mgt](?=bytes))(?P<binary>i?)(?P<what>B(?:ytes?)?|bytes?|b(?:its?)?)(?:/(?:[sS]|[sS]ec|second)|(?P<ps>ps))"
 )
 _LEAST_P = 1e-9  # probabilities below are shown as one
 _THOUSANDS = lazy_pattern(r"k(?:[bcdfgjkmpqrstvxz]|elem|entr|edge|event|example|image|item|iter|ops)")  # begin no word

@@ -219,3 +219,66 @@ WR00C2R2       35840   256     2     3              58.03             5.2889e+02
     ]  # fmt: skip
     assert column(log, "values", "text", key="residual_check") == ["PASSED", "FAILED"]
     assert column(log, "values", "value", key="residual") == [0.00321907433, 410]
+
+
+def test_hpl_of_nvidia_has_the_rate_of_a_gpu() -> None:
+    log = read(b"""\
+T/V                N    NB     P     Q         Time          Gflops (   per GPU)
+--------------------------------------------------------------------------------
+WC0           299008  1024     2     4        52.88       3.370e+05 ( 4.213e+04)
+||Ax-b||_oo/(eps*(||A||_oo*||x||_oo+||b||_oo)*N)=        0.0000304 ...... PASSED
+""")
+    found = {r["key"]: r["value"] for r in rows(log, "values") if r["value"] is not None}
+    assert (found["gflops"], found["gflops_per_gpu"], found["time"]) == (
+        pytest.approx(337),
+        pytest.approx(42.13),
+        52.88,
+    )
+
+
+# --- storage --------------------------------------------------------------------------------------------------------
+
+
+def test_repetitions_of_ior_are_no_steps() -> None:
+    log = read(b"""\
+access    bw(MiB/s)  block(KiB) xfer(KiB)  open(s)    wr/rd(s)   close(s)   total(s)   iter
+------    ---------  ---------- ---------  --------   --------   --------   --------   ----
+write     25110      2097152    4.00       0.012490   3.91       0.516111   3.91       0
+read      22660      2097152    4.00       0.011624   4.34       2.70       4.34       0
+remove    -          -          -          -          -          -          0.360676   0
+write     25051      2097152    4.00       0.012592   3.92       0.696023   3.92       1
+""")
+    assert rows(log, "steps") == []
+    assert column(log, "values", "text", key="access") == ["write", "read", "remove", "write"]
+    assert column(log, "values", "value", key="bandwidth") == pytest.approx([26.329743, 23.760732, 26.267877])
+    assert column(log, "values", "value", key="total_time") == [3.91, 4.34, 0.360676, 3.92]
+
+
+# --- states of GPUs -------------------------------------------------------------------------------------------------
+
+
+def test_megabytes_of_device_tools_are_of_1024_kilobytes() -> None:
+    dmon = read(b"# gpu   pwr    sm    fb\n# Idx     W     %    MB\n    0    43     0 16384\n")
+    amd = read(b"""\
+GPU  POWER   GPU_T   GFX%      VRAM_USAGE
+  0   49 W   27 \xc2\xb0C    2 %    2.0/192.0 GB
+""")
+    assert column(dmon, "counters", "value", name="fb") == [16384 * 2**20]
+    assert column(amd, "counters", "value", name="memory_total") == [192 * 2**30]
+
+
+def test_both_lines_of_a_gpu_have_its_number() -> None:
+    log = read(
+        """\
+| BDF                        GPU-Name | Mem-Uti   Temp   UEC       Power-Usage |
+| GPU  HIP-ID  OAM-ID  Partition-Mode | GFX-Uti    Fan               Mem-Usage |
+|=====================================+========================================|
+| 0000:04:00.0  AMD Radeon RX 9070 XT | 0 %      41 °C   0            16/304 W |
+|   0       0     N/A             N/A | 0 %      0.0 %             84/16304 MB |
+|-------------------------------------+----------------------------------------|
+| 0000:07:00.0  AMD Radeon RX 9070 XT | 0 %      40 °C   0            17/304 W |
+|   1       1     N/A             N/A | 3 %      0.0 %            347/16304 MB |
+""".encode()
+    )
+    found = [(r["device"], r["value"]) for r in rows(log, "counters") if r["name"] in ("power", "memory_used")]
+    assert found == [(0, 16), (0, 84 * 2**20), (1, 17), (1, 347 * 2**20)]

@@ -21,6 +21,7 @@ from perflog.formats.families.name_units import name_and_unit, unit_of_operation
         ("GB/s/link", "GB/s/link", ""),
         ("TFLOP/s/GPU", "TFLOP/s/GPU", "TFLOP/s"),
         ("busbw_gbs", "busbw", "GB/s"),
+        ("mean_mbytes_per_sec", "mean", "MB/s"),
         ("train_gbs", "train_gbs", ""),  # a batch size
         ("tok/s/gpu", "tok_per_s/gpu", "tok/s"),
         ("Output Tokens Per Second Mdn", "Output Tokens_per_s Mdn", "tok/s"),

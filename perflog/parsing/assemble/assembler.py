@@ -39,7 +39,7 @@ from perflog.parsing.assemble.runs.run_state import RunIndex, RunSettings, RunSt
 from perflog.parsing.assemble.runs.run_tracker import RunTracker
 from perflog.parsing.assemble.runs.setting_series import SeriesOfRuns
 from perflog.parsing.assemble.runs.text_blocks import TextBlocks
-from perflog.parsing.assemble.scopes import Markers, OpenScopes, closes_step, markers_of
+from perflog.parsing.assemble.scopes import Markers, OpenScopes, closes_step, closing_line, markers_of
 from perflog.parsing.assemble.steps.average_windows import AverageWindows
 from perflog.parsing.assemble.steps.inner_counts import InnerCounts
 from perflog.parsing.assemble.steps.pending_records import NO_LIMIT, PendingRecords
@@ -305,6 +305,7 @@ class Assembler:
         grouper = StepGrouper(closing, runs, self._next_group, self._streams.of(runs))
         self._next_group = grouper.next_group
         scopes = self._open_scopes(form, kinds, runs)
+        closed = self._closed_scopes(closing, runs)
         named = [form.named_by(file) for file in self._files]
         rows: list[AttributedRows] = []
         for line, records in kinds:
@@ -320,6 +321,9 @@ class Assembler:
                 for scope, inheritance in scopes.inherit(records.positions, groups.run_number).items():
                     if scope not in line.outside:
                         row.inherit(scope, inheritance)
+            for scope, markers in closed.items():
+                if line.table and scope not in line.outside:
+                    row.inherit_back(closing_line(records.positions, groups.run_number, markers))
             row.fill_own_steps()
             if any(named):
                 for log, low, high in _split_by_log(records, runs):
@@ -331,6 +335,14 @@ class Assembler:
         give_steps(rows, runs)
         self._time_roles.fill(form, rows, runs)
         return rows
+
+    def _closed_scopes(self, closing: Sequence[tuple[Line, Records]], runs: RunIndex) -> dict[str, Markers]:
+        """Return the closing lines of this stretch by their scope; steps have none here."""
+        closed: dict[str, Markers] = {}
+        for scope in {line.closes for line, _ in closing if line.closes} - {"step"}:
+            markers = closed[scope] = markers_of([(line, records) for line, records in closing if line.closes == scope])
+            markers.runs = runs.indices_at(markers.positions) + runs.first_number
+        return closed
 
     def _open_scopes(self, form: Format, kinds: Sequence[tuple[Line, Records]], runs: RunIndex) -> OpenScopes:
         """Return the scopes of a format, with the opening lines of this stretch."""

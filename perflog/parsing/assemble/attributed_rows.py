@@ -214,6 +214,11 @@ class AttributedRows(Struct, dict=True):
         if scope not in markers.fields:
             self.inherited[scope] = markers.words(scope, index)
 
+    def inherit_back(self, closing: Inheritance) -> None:
+        """Take fields from closing lines: all but the step, which the groups of records have."""
+        for name in closing.markers.fields.keys() - {"step", "rank"} - self.records.columns.keys():
+            self.inherited.setdefault(name, closing.markers.words(name, closing.index))
+
     def _under_outer(self, name: str, words: pa.Array) -> pa.Array:
         """Return the words of a scope. A name of numbers follows the word of the scope around it, if there is one."""
         outer = self.inherited.get(name) if name == "key" else None

@@ -175,6 +175,18 @@ class Inheritance(Struct):
     index: Ints
 
 
+def closing_line(positions: Ints, runs: Ints, markers: Markers) -> Inheritance:
+    """Return the line that closes the scope of each record of a kind.
+
+    Of several records of the kind before one closing line only the last belongs to it: the closing lines of the others
+    were not read.
+    """
+    index = next_marker(positions, markers.positions)
+    is_last = np.append(index[1:] != index[:-1], True)[: len(index)]
+    known = np.append(markers.runs, -1)
+    return Inheritance(markers, np.where(is_last & (known[index] == runs), index, -1))
+
+
 class OpenScopes(Struct):
     """The scopes of a format, the outermost first. Remembers the last opening lines of each."""
 

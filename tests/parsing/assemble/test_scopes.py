@@ -14,6 +14,7 @@ from perflog.parsing.assemble.scopes import (
     Markers,
     OpenScopes,
     closes_step,
+    closing_line,
     closing_markers,
     last_marker,
     markers_of,
@@ -152,3 +153,9 @@ def test_without_openings_nothing_is_inherited() -> None:
     scopes = OpenScopes(["batch"])
     scopes.update({"batch": Markers()})
     assert indices(scopes, [1], [0]) == {}
+
+
+def test_the_last_record_before_a_closing_line_belongs_to_it() -> None:
+    markers = Markers(at(3, 6), {"device": [0, 1]}, np.array([0, 1]))
+    assert closing_line(at(1, 2, 5, 7), np.array([0, 0, 1, 1]), markers).index.tolist() == [-1, 0, 1, -1]
+    assert closing_line(at(5), np.array([0]), markers).index.tolist() == [-1]  # of another run
