@@ -118,6 +118,7 @@ A string such as `0:00:24` (`h`, `k`) has no unit after it: see `formats.duratio
 _STEPS = {
     "s": (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)),
     "B": (("TiB", 2.0**40), ("GiB", 2.0**30), ("MiB", 2.0**20), ("KiB", 2.0**10), ("B", 1.0)),
+    "round bytes": (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0)),
     "FLOP": (("PFLOP", 1e15), ("TFLOP", 1e12), ("GFLOP", 1e9), ("MFLOP", 1e6), ("FLOP", 1.0)),
     "Hz": (("GHz", 1e9), ("MHz", 1e6), ("kHz", 1e3), ("Hz", 1.0)),
 }
@@ -205,9 +206,14 @@ def print_duration(seconds: float, decimals: int | None = None) -> str:
 
 
 def scale(value: float, unit: str) -> tuple[str, float]:
-    """The unit in which a value in a base unit is read best, and its factor: 0.02 s gives ms and 0.001."""
+    """The unit in which a value in a base unit is read best, and its factor: 0.02 s gives ms and 0.001.
+
+    A size that is a multiple of 1,000 bytes and not of 1,024 was printed in decimal units: 1 MB is not 976.6 KiB.
+    """
     if unit == "1":
         return "%", 0.01
+    if unit == "B" and value % 1000 == 0 != value % 1024:
+        unit = "round bytes"
     return next(((name, factor) for name, factor in _STEPS.get(unit, ()) if abs(value) >= factor), (unit, 1.0))
 
 
