@@ -71,6 +71,8 @@ def test_units_in_brackets_and_in_names() -> None:
     got = read(text("Step\tStep Time (ms)\tTokens/s\tMemory [MiB]\tloss", "10\t412.5\t19860\t1024\t2.5"))
     assert cells(got, "steps", "step", "step_time_s", "memory_bytes", "loss") == [(10, 412.5 * 1e-3, 2.0**30, 2.5)]
     assert cells(got, "steps", "tokens_per_s") == [(19860.0,)]
+    rate = read(text("step,loss,throughput (tokens/s)", "10,2.5,19860"))
+    assert cells(rate, "steps", "tokens_per_s") == [(19860.0,)]
     suffix = read(text("iteration;step_time_ms;elapsed_s;loss", "10;412.5;3.5;2.5"))
     assert cells(suffix, "steps", "step", "step_time_s") == [(10, 412.5 * 1e-3)]
     assert cells(suffix, "values", "key", "value", "unit") == [("elapsed", 3.5, "s")]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from perflog.units import numbers_in_words, show_interval
+from perflog.units import numbers_in_words, show, show_interval
 
 
 @pytest.mark.parametrize(
@@ -41,3 +41,9 @@ def test_intervals_of_changes(low: float | None, high: float | None, text: str) 
 )
 def test_many_numbers_in_words(numbers: Sequence[int], text: str) -> None:
     assert numbers_in_words(numbers) == text
+
+
+def test_a_size_has_the_units_in_which_it_is_round() -> None:
+    sizes = [1e6, 2.0**20, 1.5e9, 12.5 * 2**30, 1024e3, 12e3, 1e6 + 1, 999.0, 0.0]
+    texts = "1 MB, 1 MiB, 1.5 GB, 12.5 GiB, 1000 KiB, 12 kB, 976.6 KiB, 999 B, 0 B"
+    assert [show(size, "B") for size in sizes] == texts.split(", ")

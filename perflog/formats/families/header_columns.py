@@ -17,7 +17,7 @@ from perflog.formats.model import Line
 from perflog.formats.template import Template
 from perflog.formats.vocabulary import plain_name
 from perflog.lazy_patterns import lazy_pattern
-from perflog.units import UNITS, Unit
+from perflog.units import UNITS, Unit, base_of
 
 UNIT_SUFFIX = " ({unit})"
 _LONGEST_NAME = 80
@@ -147,6 +147,7 @@ def _fitting_columns(name: str, declared: Sequence[DeclaredColumn], row: Line, t
     readings = [(plain_name(base), unit), (plain_name(without_unit), unit_in_name)]
     readings += [(plain_name(base), unit_in_name)] if not unit else []  # `step_ms` is no step: its unit names it
     readings += [(readings[0][0], "%")] if readings[0] in _PERCENTS else []
+    readings += [(plain_name(name), unit)] if "/" in unit or base_of(unit) == "1/s" else []  # `throughput (tokens/s)`
     for c in declared:
         if c.is_named_by_header and not c.declared_fields:
             if c.is_named(readings[0][0]):
