@@ -78,7 +78,7 @@ def test_the_order_of_processes_and_threads() -> None:
     unknown = tracks.process(1, None)
     assert (late, early, unknown, tracks.process(0, 5)) == (1, 2, 3, 1)
     places = [stream_place(stream, computed) for stream in (None, 0, 7) for computed in (False, True)]
-    assert places == sorted(set(places)) and stream_place(-3) == stream_place(0)
+    assert places == sorted(set(places)) and stream_place(-3) == stream_place(0) != stream_place(1)
     threads = [tracks.thread(late, place, str(place)) for place in (*reversed(places), 20)]
     assert threads == list(range(1, 8)) and tracks.thread(late, 20, "20") == 7 != tracks.thread(early, 20, "20")
     named = list(tracks.names())

@@ -7,9 +7,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from support.figure_rows import figure_row
 
-from perflog.analysis.compare import GateFailure
+from perflog.analysis.compare import Comparison, GateFailure
 from perflog.analysis.compare.explanations.operators import OperatorRow
 from perflog.analysis.compare.findings import FindingRow
 from perflog.output.presenters import compare as module
@@ -26,6 +27,47 @@ def test_a_value_with_the_longer_arm_of_its_interval() -> None:
 def test_p_within_single_runs_is_not_shown() -> None:
     assert module._p(figure_row(p_holm=0.2)) == 0.2
     assert module._p(figure_row(p_holm=0.2, scope="steps")) is None is module._p(figure_row(p_holm=math.nan))
+
+
+def test_long_paths_are_cut_and_numbered_where_they_are_alike() -> None:
+    """Paths of ranges and operators; the same path in several rows is one."""
+    long = ["a" * 50 + f"/{k}/" + "b" * 50 for k in range(3)]
+    names = [("range", long[0]), ("range", long[1]), ("range", long[0]), ("range", "short"), ("step", long[2])]
+    nothing: Any = dict.fromkeys(Comparison.__struct_fields__)
+    compared = Comparison(**nothing)
+    given = replace(compared, row_records=tuple(figure_row(kind=kind, metric=name) for kind, name in names))
+    found = [row.metric for row in module._with_short_paths(given).row_records]
+    assert len(found[0]) == 60 and found == [found[0], f"{found[0]} #2", found[0], "short", long[2]]
+
+
+@pytest.mark.parametrize(
+    ("width", "verdicts", "shown", "title"),
+    [
+        (None, ["exploratory regression"], ["exploratory regression"], "verdict"),
+        (100, ["exploratory regression"], ["exploratory regression"], "verdict"),
+        (99, ["exploratory regression", "inconclusive"], ["regression", "inconclusive"], "exploratory"),
+        (99, ["exploratory regression", "regression"], ["exploratory regression", "regression"], "verdict"),
+        (99, ["inconclusive"], ["inconclusive"], "verdict"),
+    ],
+)
+@pytest.mark.parametrize("p", [0.25, math.nan])
+def test_what_a_small_terminal_has_no_room_for(
+    width: int | None, verdicts: list[str], shown: list[str], title: str, p: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scatter beside values, and `exploratory` in each row if all have it."""
+    monkeypatch.setattr(module, "terminal", SimpleNamespace(width=lambda: width))
+    monkeypatch.setattr(module, "_title", lambda _: "title")
+    monkeypatch.setattr(module, "_notes", lambda *_: ["one", "two"])
+    rows = [figure_row(verdict=verdict, p_holm=p, base_low=0.9, base_high=1.1) for verdict in verdicts]
+    compared: Any = SimpleNamespace(cases=[""], sides=("base", "new"), row_records=rows, headlines=rows)
+    sheet = module._rows(compared, False)
+    names = ["metric", "base", "new", "change", "interval", *["p"] * (p == p), "n", title]
+    assert [column.name for column in sheet.columns] == names and (sheet.title, sheet.note) == ("title", "one\ntwo")
+    assert [row[-1] for row in sheet.rows] == shown
+    assert [row[1] for row in sheet.rows] == ["1 s" if width == 99 else "1 s ± 10 %"] * len(rows)
+    assert {column.name: column.role for column in sheet.columns if column.role} == {
+        "change": "verdict", "n": "detail", title: "verdict"
+    }  # fmt: skip
 
 
 def operator(name: str, depth: int, old: float, new: float, **more: Any) -> OperatorRow:
@@ -55,6 +97,9 @@ def test_operators_are_a_tree_of_what_moves_a_noticeable_part() -> None:
     ]
     assert [column.name for column in found.columns] == [
         "operator", "shapes", "old", "new", "difference", "calls old", "calls new", "kernels"
+    ]  # fmt: skip
+    assert [(column.number, column.role) for column in found.columns] == [
+        *[(False, "")] * 2, *[(True, "")] * 3, *[(True, "detail")] * 2, (False, ""),
     ]  # fmt: skip
     assert [row[0] for row in operators(*rows, everything=True)[0].rows] == ["all", "  mm", "    add", "  relu"]
     equal = operators(operator("all", 0, 10.0, 10.0), operator("mm", 1, 5.0, 5.005), operator("add", 1, 5.0, 4.99))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import asdict
 
-from perflog.parsing.failures.origins import origin_of, split_labels, tasks_of
+from perflog.parsing.failures.origins import origin_of, rank_of_logger, split_labels, tasks_of
 
 
 def origin(line: str, message: str = "") -> dict[str, Any]:
@@ -82,6 +82,18 @@ def test_what_labels_say(line: str, expected: dict[str, Any]) -> None:
 )
 def test_what_a_line_names(line: str, expected: dict[str, Any]) -> None:
     assert origin(line, "Error") == expected
+
+
+@pytest.mark.parametrize(
+    ("labels", "text", "rank"),
+    [
+        ("[rank9]:", "[E1216 13:21:26.967375581 ProcessGroupNCCL.cpp:616] [Rank 1] Watchdog caught", 9),
+        ("", "[E1216 13:21:26.967375581 ProcessGroupNCCL.cpp:616] [Rank 1] Watchdog caught", None),
+        ("[rank9]:", "[Rank 1] Watchdog caught", None),
+    ],
+)
+def test_the_rank_of_a_line_of_pytorchs_logger(labels: str, text: str, rank: int | None) -> None:
+    assert rank_of_logger(labels, text) == rank
 
 
 @pytest.mark.parametrize(
