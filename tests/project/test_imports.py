@@ -118,8 +118,8 @@ analysis: tables_as_logs given_runs run_names repeats culprits program_starts jo
 analysis: job_hosts job_members run_stops run_filter
 analysis.lint: registry wording losses consistency summaries step_times step_parts steps workload ranks profiles
 analysis.lint: log_lines endings servers recordings traces __init__
-analysis.compare: result_rows sides side_settings left_out operator_trees measures verdicts figures history baselines
-analysis.compare: rows headline aa
+analysis.compare: result_rows whole_jobs sides side_settings left_out operator_trees measures verdicts figures history
+analysis.compare: baselines rows headline aa
 analysis.compare.explanations: __init__ attribution operators averages warmup_costs cause_changes message_sizes
 analysis.compare.explanations: speed_changes
 analysis.compare: findings comparison comparing gates ci_formats __init__

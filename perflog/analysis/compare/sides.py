@@ -10,8 +10,10 @@ from typing import Any
 
 from msgspec import Struct
 
+from perflog.analysis.compare.whole_jobs import attempts_in_one_log, with_whole_jobs
 from perflog.analysis.given_runs import SEVERAL
 from perflog.analysis.job_hosts import hosts_in_words, run_of_hosts, without_other_hosts
+from perflog.analysis.job_members import logs_beside
 from perflog.analysis.repeats import ROUND, Difference, differing
 from perflog.errors import NothingToCompareError, UsageError, did_you_mean
 from perflog.grouping import grouped
@@ -176,7 +178,7 @@ def _base_first(all_sides: Sequence[Side], base: str) -> tuple[Side, ...]:
 
 
 def _together(name: str, members: Sequence[Log]) -> Log:
-    """The runs of all members of a side, each job once, with a warning of those that are named more than once."""
+    """The runs of all members of a side, each job once, with warnings of the runs that do not count by themselves."""
     log = combined(members)
     more = sum(map(len, members)) - len(log)
     if more:
@@ -186,13 +188,30 @@ def _together(name: str, members: Sequence[Log]) -> Log:
     if others := run_of_hosts(tables):
         logs = f"{count(len(kept), 'run')}, {hosts_in_words(log, others)}"
         kept.warnings.append(f"{name}: {logs} (equal losses or times), which count with it")
-    return kept
+    return _as_jobs(name, kept)
+
+
+def _as_jobs(name: str, log: Log) -> Log:
+    """The runs of a side with each restarted job as one run, without logs that only say more of a job."""
+    tables = Tables(log)
+    if beside := logs_beside(tables, log.run_keys):
+        log = log.select(*(key for key in log.run_keys if key.id not in beside))
+        tables = tables.only([key.id for key in log.run_keys])
+    jobs = attempts_in_one_log(log, tables)
+    log = with_whole_jobs(log, tables)
+    for first, runs in jobs.items():
+        label = next(key.label or _short(key.log) for key in log.run_keys if key.id == first)
+        log.warnings.append(
+            f"{name}: {len(runs)} attempts of {label} count as one run, a step that was done again once"
+        )
+    return log
 
 
 def load_side(references: Sequence[Runs], store: str | os.PathLike[str] | None = None) -> Side:
     """Return one side with the runs of all references."""
     named = [_named_log(reference, store) for reference in references]
-    return Side(", ".join(name for name, _ in named), combined([log for _, log in named]))
+    name = ", ".join(name for name, _ in named)
+    return Side(name, _as_jobs(name, combined([log for _, log in named])))
 
 
 def stores_of(references: Iterable[SideReference], store: str | os.PathLike[str] | None = None) -> list[str]:

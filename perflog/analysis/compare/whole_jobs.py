@@ -1,0 +1,124 @@
+"""Jobs with several attempts as one run: a job that was restarted is compared as a whole.
+
+Attempts are no repeats of one another: each goes on where the one before ended. Of a step that was done again, the
+last time counts. Only attempts in one log are joined, since a row is found again by its line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perflog.log import Log
+from perflog.metrics import Tables
+from perflog.metrics.attempts import RESTORE, STARTUP, extents, jobs
+from perflog.tables.arrow import index_array, numbers_of, with_column, without_chunks, word_array
+from perflog.tables.schema import TABLES
+from perflog.tables.sink import column_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from perflog.tables.arrow import Where
+
+_OF_THE_LAST = ("failures", "summaries")
+"""Tables of which the rows of the last attempt count: it went on after the failures, and printed the last averages."""
+
+_OF_AN_ATTEMPT = ("elapsed_s", "elapsed_from", "elapsed_line")
+"""Columns of a run that hold for one attempt alone."""
+
+_NO_LIMIT = np.iinfo(np.int64).max
+
+
+def attempts_in_one_log(log: Log, tables: Tables) -> dict[str, list[str]]:
+    """Return the runs of each job whose attempts are in one log, by the first of them."""
+    logs = {key.id: key.sha256 for key in log.run_keys}
+    return {runs[0]: runs for runs in jobs(tables).values() if len({logs[run] for run in runs}) == 1}
+
+
+def with_whole_jobs(log: Log, tables: Tables) -> Log:
+    """Return a log in which each job with attempts in one log is one run, with the id of the first attempt.
+
+    `tables`: the tables of the log.
+    """
+    members = attempts_in_one_log(log, tables)
+    if not members:
+        return log
+    found = extents(tables)
+    job_of = {run: first for first, runs in members.items() for run in runs}
+    later = {run for runs in members.values() for run in runs[1:]}
+    ended = {run for runs in members.values() for run in runs[:-1]}
+    ends = {  # the first step that a later attempt does again
+        run: min(found[other].first_step for other in runs[place + 1 :])
+        for runs in members.values()
+        for place, run in enumerate(runs[:-1])
+    }
+
+    def fetch(
+        name: str,
+        runs: Sequence[str] | None = None,
+        columns: Sequence[str] | None = None,
+        where: Where | None = None,
+        /,
+    ) -> pa.Table:
+        wanted = None if runs is None else [run for first in runs for run in members.get(first, [first])]
+        if name == "runs":
+            wanted = [key.id for key in keys] if runs is None else list(runs)
+        needed = [*dict.fromkeys([*columns, *_needed(name)])] if columns is not None else None
+        if where is not None and "run" in where:
+            passes = where["run"]
+            where = {**where, "run": lambda run: passes(job_of.get(str(run), run))}
+        table = without_chunks(log._rows(name, needed, where, wanted))
+        table = (
+            _of_first_attempts(table, job_of) if name == "runs" else _of_jobs(table, name, ended, later, ends, job_of)
+        )
+        return table if columns is None else table.select(list(columns))
+
+    keys = [key for key in log.run_keys if key.id not in later]
+    return Log(fetch, keys, whole=False, warnings=log.warnings, dates=lambda: log.ingested)
+
+
+def _needed(name: str) -> list[str]:
+    """The columns of a table by which rows are chosen."""
+    return [column.name for column in TABLES[name] if column.name in ("run", "step", "kind")]
+
+
+def _of_jobs(
+    table: pa.Table,
+    name: str,
+    ended: Collection[str],
+    later: Collection[str],
+    ends: dict[str, int],
+    job_of: dict[str, str],
+) -> pa.Table:
+    """Return the rows of a table that count for their job, with the id of its first attempt as run."""
+    if not table.num_rows:
+        return table
+    column = table["run"].chunk(0)
+    words, codes = column.dictionary.to_pylist(), numbers_of(column.indices).astype(np.int64)
+    counts = np.ones(len(codes), np.bool_)
+    if name in _OF_THE_LAST:
+        counts &= ~np.array([word in ended for word in words])[codes]
+    elif name == "milestones":  # a job that loads its own checkpoint continues no other one
+        is_start = np.array([kind in (RESTORE, STARTUP) for kind in table["kind"].to_pylist()])
+        counts &= ~(np.array([word in later for word in words])[codes] & is_start)
+    if "step" in table.column_names:
+        limits = np.array([ends.get(word, _NO_LIMIT) for word in words], np.int64)[codes]
+        steps = table["step"].fill_null(-1).to_numpy()
+        counts &= steps < limits
+    firsts = list(dict.fromkeys(job_of.get(word, word) for word in words))
+    new = np.array([firsts.index(job_of.get(word, word)) for word in words], np.int64)
+    table = with_column(table, "run", word_array(new[codes], firsts))
+    return table if counts.all() else table.take(index_array(np.flatnonzero(counts)))
+
+
+def _of_first_attempts(runs: pa.Table, job_of: dict[str, str]) -> pa.Table:
+    """Return table `runs` without what holds for one attempt alone."""
+    is_job = [run in job_of for run in runs["run"].to_pylist()]
+    for name in _OF_AN_ATTEMPT:
+        if name in runs.column_names and any(is_job):
+            values = [None if job else value for job, value in zip(is_job, runs[name].to_pylist(), strict=True)]
+            runs = with_column(runs, name, column_of("runs", name, values))
+    return runs
