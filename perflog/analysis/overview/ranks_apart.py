@@ -93,7 +93,7 @@ def ranges_apart(tables: Tables, run: str) -> Iterator[str]:
     alike = [each for each in found if each[0] == found[0][0]]
     texts = [
         f"{phase} {show(fast, 's', 3)} on the fastest rank, {show(slow, 's', 3)} on the slowest "
-        f"({slow / fast:.3g} times, medians of {count(number, 'report')})"
+        f"({slow / fast:.3g} times, {'in' if number == 1 else 'medians of'} {count(number, 'report')})"
         for _, _, phase, fast, slow, number in alike[:_FIGURES]
     ]
     if texts:

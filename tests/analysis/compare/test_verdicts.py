@@ -184,8 +184,14 @@ def test_reasons_of_verdicts() -> None:
     ],
 )
 def test_single_runs_say_which_variation_a_second_run_would_decide(change: float, words: str, variation: float) -> None:
-    advice = judged(change, 0.02, 0.3, (1, 1), "steps").advice
+    advice = judged(change, 0.001, 0.001, (1, 1), "steps").advice
     assert advice == f"with two runs per side, {words} if runs vary by less than {100 * variation:.2g} %"
+
+
+def test_single_runs_that_show_nothing_need_more_than_two() -> None:
+    """By the normal distribution 2 (1.96 + 1.28)^2 (scatter / shift)^2 = 8 runs: as many as the steps alone ask for."""
+    assert judged(0.10, 0.08, 0.3, (1, 1), "steps").advice == "it would take at least 9 runs per side to decide"
+    assert "more than 100 runs" in judged(0.011, 0.2, 0.3, (1, 1), "steps").advice
 
 
 def test_more_runs_than_there_are_would_decide() -> None:

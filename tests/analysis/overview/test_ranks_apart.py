@@ -255,3 +255,6 @@ def test_phases_of_the_fastest_and_the_slowest_rank(phases: dict[str, Any], text
     rows += [{"table": "steps", "step": step, "step_time_s": 2.0, "line": step} for step in range(1, 11)]
     found = list(module.ranges_apart(Tables(by_hand("steps", rows)), "r"))
     assert found == ([f"{text}. The log does not say which ranks these are."] if text else [])
+    once = [row for row in rows if row["step"] == 1]
+    found = list(module.ranges_apart(Tables(by_hand("steps", once)), "r"))
+    assert [each.count("times, in 1 report)") for each in found] == [1] * bool(text)
