@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from perflog.analysis.compare.whole_jobs import attempts_in_one_log, with_whole_jobs
+from perflog.analysis.compare.whole_jobs import attempts_in_one_log, attempts_left_out, with_whole_jobs
 from perflog.analysis.given_runs import SEVERAL
 from perflog.analysis.job_hosts import hosts_in_words, run_of_hosts, without_other_hosts
 from perflog.analysis.job_members import logs_beside
@@ -197,14 +197,16 @@ def _as_jobs(name: str, log: Log) -> Log:
     if beside := logs_beside(tables, log.run_keys):
         log = log.select(*(key for key in log.run_keys if key.id not in beside))
         tables = tables.only([key.id for key in log.run_keys])
-    jobs = attempts_in_one_log(log, tables)
-    log = with_whole_jobs(log, tables)
-    for first, runs in jobs.items():
-        label = next(key.label or _short(key.log) for key in log.run_keys if key.id == first)
-        log.warnings.append(
-            f"{name}: {len(runs)} attempts of {label} count as one run, a step that was done again once"
-        )
-    return log
+    labels = {key.id: key.label or _short(key.log) for key in log.run_keys}
+    if left_out := attempts_left_out(log, tables):
+        log = log.select(*(key for key in log.run_keys if key.id not in left_out))
+        tables = tables.only([key.id for key in log.run_keys])
+        for first, runs in grouped((first, run) for run, first in left_out.items()).items():
+            others = first_few([labels[run] for run in runs])
+            log.warnings.append(f"{name}: not compared, other attempts of the job of {labels[first]}: {others}")
+    for first, runs in attempts_in_one_log(log, tables).items():
+        log.warnings.append(f"{name}: {len(runs)} attempts of {labels[first]} count as one run, each of its steps once")
+    return with_whole_jobs(log, tables)
 
 
 def load_side(references: Sequence[Runs], store: str | os.PathLike[str] | None = None) -> Side:

@@ -1,16 +1,18 @@
 """Jobs with several attempts as one run: a job that was restarted is compared as a whole.
 
 Attempts are no repeats of one another: each goes on where the one before ended. Of a step that was done again, the
-last time counts. Only attempts in one log are joined, since a row is found again by its line.
+last time counts. Only attempts in one log are joined, since a row is found again by its line; of attempts in several
+logs, those in the log with most steps are compared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perflog.grouping import grouped
 from perflog.log import Log
 from perflog.metrics import Tables
 from perflog.metrics.attempts import RESTORE, STARTUP, extents, jobs
@@ -33,9 +35,29 @@ _NO_LIMIT = np.iinfo(np.int64).max
 
 
 def attempts_in_one_log(log: Log, tables: Tables) -> dict[str, list[str]]:
-    """Return the runs of each job whose attempts are in one log, by the first of them."""
+    """Return the attempts that a log has of a job, if there are several, by the first of them."""
+    by_log = (runs for logs in _by_log(log, tables) for runs in logs)
+    return {runs[0]: runs for runs in by_log if len(runs) > 1}
+
+
+def attempts_left_out(log: Log, tables: Tables) -> dict[str, str]:
+    """Return the attempts that are in another log than most steps of their job, by run the first attempt there.
+
+    They are no repeats, and each goes on where another ended: together they would be a sample of nothing.
+    """
+    steps = tables.counts("steps")
+    left_out: dict[str, str] = {}
+    for logs in _by_log(log, tables):
+        longest = max(logs, key=lambda runs: sum(steps.get(run, 0) for run in runs))
+        left_out |= {run: longest[0] for runs in logs if runs is not longest for run in runs}
+    return left_out
+
+
+def _by_log(log: Log, tables: Tables) -> Iterator[list[list[str]]]:
+    """Yield the attempts of each job, by log."""
     logs = {key.id: key.sha256 for key in log.run_keys}
-    return {runs[0]: runs for runs in jobs(tables).values() if len({logs[run] for run in runs}) == 1}
+    for runs in jobs(tables).values():
+        yield [*grouped((logs[run], run) for run in runs).values()]
 
 
 def with_whole_jobs(log: Log, tables: Tables) -> Log:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import perflog
-from perflog.analysis.compare.whole_jobs import attempts_in_one_log, with_whole_jobs
+from perflog.analysis.compare.whole_jobs import attempts_in_one_log, attempts_left_out, with_whole_jobs
 from perflog.metrics.run_tables import Tables
 from perflog.tables.arrow import one_of
 
@@ -67,6 +67,8 @@ def test_the_job_went_on_after_a_failure_and_loads_its_own_checkpoint(tmp_path: 
 def test_attempts_of_several_logs_and_other_runs_stay(tmp_path: Path) -> None:
     log = made(tmp_path, a=FIRST, b=SECOND)
     assert attempts_in_one_log(log, Tables(log)) == {} and joined(log) is log
+    first, second = (key.id for key in log.run_keys)
+    assert attempts_left_out(log, Tables(log)) == {second: first}  # of 47 and 40 steps
     both = made(tmp_path, a=FIRST + SECOND, b=attempt(1, 80, 1000, 2.0))
     job = joined(both)
     assert [key.log for key in job.run_keys] == [str(tmp_path / name) for name in ("a.log", "b.log")]
@@ -98,3 +100,19 @@ def test_a_comparison_takes_the_whole_job(tmp_path: Path, restarted: str) -> Non
     assert row.change == pytest.approx(0.1, abs=0.01)
     assert (row.base_runs, row.side_runs) == (1, 1)
     assert any("2 attempts of a count as one run" in text for text in found.warnings)
+
+
+def test_of_attempts_in_several_logs_the_longest_compare(tmp_path: Path) -> None:
+    """Attempts are no repeats: the comparison has one run for each side."""
+    for side, time in (("x", 1.0), ("y", 1.1)):
+        (tmp_path / side).mkdir()
+        failed = f"Traceback (most recent call last):\n{OUT}"
+        (tmp_path / side / "a.log").write_text(attempt(1, 22, 0, time, extra=failed))
+        (tmp_path / side / "b.log").write_text(attempt(21, 45, 100, time, extra=failed) + attempt(41, 80, 200, time))
+    found = perflog.compare(str(tmp_path / "x"), str(tmp_path / "y"))
+    assert found.warnings[:2] == (
+        "x: not compared, other attempts of the job of b: a",
+        "x: 2 attempts of b count as one run, each of its steps once",
+    )
+    row = found.rows.query("metric == 'step_time' and statistic == 'median'").iloc[0]
+    assert (row.base_runs, row.side_runs, row.base_steps) == (1, 1, 60)
