@@ -132,9 +132,7 @@ class ComparedColumn(Struct, frozen=True):
     rows: Callable[[pd.DataFrame], pd.DataFrame] | None = None
 
     def samples(self, table: pd.DataFrame) -> Iterator[Sample]:
-        """Yield the values of a metric's table."""
-        if not len(table):
-            return
+        """Yield the values of a metric's table, which has rows."""
         rows = table if self.rows is None else self.rows(table)
         rows = rows[rows[self.column].notna()]
         for values, alike in rows.groupby(["run", *self.by], dropna=False, sort=False) if len(rows) else ():

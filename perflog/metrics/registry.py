@@ -180,7 +180,13 @@ class Metric(Struct, frozen=True, eq=False, dict=True):
 
     def table(self, tables: Tables, options: Options) -> pd.DataFrame:
         """Return the metric's table from tables and options. Each is computed once: nobody writes to it."""
-        return cached(tables, (self.name, options), lambda: self._table(tables, options))
+        found = self._found(tables, options)
+        return _no_rows(self.columns) if found is None else found
+
+    def has_rows(self, tables: Tables, options: Options) -> bool:
+        """Return whether the metric's table has rows. Nothing imports pandas where it has none."""
+        found = self._found(tables, options)
+        return found is not None and len(found) > 0
 
     def table_of(self, run: str, tables: Tables, options: Options) -> pd.DataFrame:
         """Return the rows of a run of the metric's table. Nobody writes to them."""
@@ -194,14 +200,19 @@ class Metric(Struct, frozen=True, eq=False, dict=True):
         if any(not tables.count(name) for name in self.needs):
             return
         for compared in self.compares:
-            if isinstance(compared, ComparedColumn):
-                yield from compared.samples(self.table(tables, Options()))
-            else:
+            if not isinstance(compared, ComparedColumn):
                 yield from compared(tables, steady)
+            elif self.has_rows(tables, Options()):
+                yield from compared.samples(self.table(tables, Options()))
 
-    def _table(self, tables: Tables, options: Options) -> pd.DataFrame:
-        has_all = all(tables.count(name) for name in self.needs)
-        return metric_table(self.columns, self.compute(tables, options) if has_all else [], tables)
+    def _found(self, tables: Tables, options: Options) -> pd.DataFrame | None:
+        """The metric's table, None without rows."""
+
+        def computed() -> pd.DataFrame | None:
+            rows = list(self.compute(tables, options)) if all(map(tables.count, self.needs)) else []
+            return metric_table(self.columns, rows, tables) if rows else None
+
+        return cached(tables, (self.name, options), computed)
 
 
 def metric_table(columns: Sequence[MetricColumn], rows: MetricRows, tables: Tables) -> pd.DataFrame:

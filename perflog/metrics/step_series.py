@@ -198,7 +198,7 @@ def _printed(tables: Tables, column: str, values: Floats | None = None) -> dict[
     hasty = hasty_steps(tables)[known] if column in _MEASURED else np.zeros(len(rows), np.bool_)
     whole = _Printed(
         rows["step"], step_order(tables, rows), rows["line"], np.where(covers == NULL, 0, covers),
-        printings(tables)[known], rows[column] if values is None else values[known], hasty,
+        printings(tables)[known], rows[column] if values is None else values if known.all() else values[known], hasty,
     )  # fmt: skip
     return {run: whole.where(index) for run, index in rows.stretches("run").items()}
 

@@ -103,7 +103,7 @@ def test_validations_and_checkpoints_are_causes(monkeypatch: pytest.MonkeyPatch)
     usual = {"run": "r", "share": 0.5, "run_s": 100.0, "total_s": 50.0, "n": 5, "mean_s": 10.0}
     kinds = {"validation": 0.5, "checkpoint, asynchronous": 0.5, "restore": 0.5, "validation again": None}
     table = pd.DataFrame([usual | {"kind": kind, "share": share} for kind, share in kinds.items()])
-    monkeypatch.setattr(module, "pauses", SimpleNamespace(table=lambda *_: table))
+    monkeypatch.setattr(module, "pauses", SimpleNamespace(table=lambda *_: table, has_rows=lambda *_: True))
     found = list(module.between_steps(Tables(by_hand("steps", [])), Options()))
     assert [(each.subject, each.name) for each in found] == [
         ("validation", "validation"), ("checkpoint", "checkpoint, asynchronous")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -330,10 +331,11 @@ NOT_LOADED = {
     "LOG": (*_DRAWING, "pyarrow.parquet", "fsspec", "s3fs"),
     "analyze LOG steps": (*_DRAWING, "pyarrow.parquet", "perflog.analysis.overview"),
     "compare LOG#1 LOG#2": (*_DRAWING, "pyarrow.parquet", "perflog.analysis.overview"),
+    "compare STEPS STEPS": (*_DRAWING, "pandas", "pyarrow.parquet", "perflog.analysis.overview"),
 }
 """Modules that a command does not import, with all that is in them, by the words of the command.
 
-LOG stands for a log, LABEL for a run of the store.
+LOG stands for a log, STEPS for one without phases, LABEL for a run of the store.
 """
 
 
@@ -361,8 +363,11 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """By command: its exit code, and the modules that it loads and should not."""
     store, log = tmp_path_factory.mktemp("store"), ROOT / "tests" / "data" / "training_sweep.txt"
     perflog.ingest(str(log), store=str(store))
+    steps = tmp_path_factory.mktemp("logs") / "steps.log"
+    steps.write_text("".join(f"step {n} loss {5 - n / 100:.2f} time {500 + n % 7} ms\n" for n in range(40)))
+    names = {"LOG": str(log), "STEPS": str(steps), "LABEL": "naive gpt2 16"}
     calls = [
-        ([word.replace("LOG", str(log)).replace("LABEL", "naive gpt2 16") for word in command.split()], left_out)
+        ([re.sub("^[A-Z]+", lambda name: names[name[0]], word) for word in command.split()], left_out)
         for command, left_out in NOT_LOADED.items()
     ]
     env = os.environ | {"PERFLOG_STORE": str(store)}

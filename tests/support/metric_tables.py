@@ -19,4 +19,5 @@ def replace_table(
     """Let a module find these rows of run `r` in the table of a metric; `other`: a row of another run beside them."""
     made = pd.DataFrame([*({"run": "r"} | row for row in rows), {"run": "other"} | other])
     of_run = made[made["run"] == "r"]
-    monkeypatch.setattr(module, metric, SimpleNamespace(table=lambda *_: made, table_of=lambda *_: of_run))
+    found = {"table": lambda *_: made, "table_of": lambda *_: of_run, "has_rows": lambda *_: True}
+    monkeypatch.setattr(module, metric, SimpleNamespace(**found))

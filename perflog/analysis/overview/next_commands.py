@@ -128,7 +128,7 @@ def _metric_of(tables: Tables) -> str | None:
     rows = whatif.table(tables, Options())
     if (rows["rests_on"] == OPERATIONS).any():
         return whatif.name
-    if tables.count("collectives") and len(collectives.table(tables, Options())):
+    if tables.count("collectives") and collectives.has_rows(tables, Options()):
         return collectives.name
     if tables.count("events"):
         return _metric_of_trace(tables)
@@ -145,7 +145,7 @@ def _metric_of(tables: Tables) -> str | None:
 def _has_rows(metric: Metric, tables: Tables) -> bool:
     if metric is phases:  # of many ranks its rows take time
         return have_phases(tables, Options())
-    return bool(len(metric.table(tables, Options())))
+    return metric.has_rows(tables, Options())
 
 
 def _metric_of_trace(tables: Tables) -> str:
@@ -153,4 +153,4 @@ def _metric_of_trace(tables: Tables) -> str:
         return device_kernels.name
     if (device_ranges.table(tables, Options())["kind"] != "step").any():  # what the host did is all that it shows
         return device_ranges.name
-    return host_operators.name if len(host_operators.table(tables, Options())) else device_kernels.name
+    return host_operators.name if host_operators.has_rows(tables, Options()) else device_kernels.name

@@ -28,6 +28,8 @@ _SUBJECTS = {
 
 def stuck(tables: Tables, options: Options) -> Iterator[Cause]:
     """Yield each rank with missing calls that others wait for, while it does not wait itself."""
+    if not stuck_ranks.has_rows(tables, options):
+        return
     rows = stuck_ranks.table(tables, options)
     for row in row_dicts(rows[rows["holds_up"].astype("boolean").fillna(False)]):
         yield Cause(
@@ -41,6 +43,8 @@ def stragglers_by_replay(tables: Tables, options: Options) -> Iterator[Cause]:
 
     What is modelled from layers and phases alone has causes of its own: stages, unequal ranks.
     """
+    if not whatif.has_rows(tables, options):
+        return
     rows = whatif.table(tables, options)
     rows = rows[rows["slowdown"].notna() & (rows["rests_on"] == OPERATIONS)]
     if not len(rows):
@@ -87,6 +91,8 @@ def slowest_ranks(tables: Tables, options: Options) -> Iterator[Cause]:  # noqa:
 
 def longest_stages(tables: Tables, options: Options) -> Iterator[Cause]:
     """Yield the longest stage of each pipeline, against the mean of its direction."""
+    if not stages.has_rows(tables, options):
+        return
     rows = stages.table(tables, options)
     rows = rows[rows["stage"].notna() & rows["time_s"].notna()]
     if not len(rows):

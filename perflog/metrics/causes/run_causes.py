@@ -51,6 +51,8 @@ def covers_most(series: StepSeries) -> bool:
 
 def between_steps(tables: Tables, options: Options) -> Iterator[Cause]:
     """Yield validations and checkpoints, as shares of the run's time."""
+    if not pauses.has_rows(tables, options):
+        return
     rows = pauses.table(tables, options)
     for row in row_dicts(rows[rows["share"].notna()]):
         for kind in ("validation", "checkpoint"):

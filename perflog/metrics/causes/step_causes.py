@@ -38,9 +38,9 @@ def phases(tables: Tables, options: Options) -> Iterator[Cause]:
 
     A phase can bind if it takes over half of the whole, or if no more time is untimed than the second longest takes.
     """
-    rows = breakdown.table(tables, options)
-    if not len(rows):
+    if not breakdown.has_rows(tables, options):
         return
+    rows = breakdown.table(tables, options)
     rows = rows[rows["of"].isin(["step", "phases"])]
     for (run, of), parts_of_run in rows.groupby(["run", "of"], sort=False):
         parts = without_pauses(parts_of_run, tables, options)
@@ -65,8 +65,10 @@ def slow_ranks(tables: Tables, options: Options) -> Iterator[Cause]:
     The others wait for such a rank: no longer than the step is untimed, waits or communicates, nor than the rank works
     longer in all. A rank that takes longer for one phase and less for another waits in the first, or holds up nobody.
     """
+    if not breakdown.has_rows(tables, options):
+        return
     parts = breakdown.table(tables, options)
-    inner = parts[(parts["of"] == "step") & ~parts["kind"].isin(_HELD_UP)] if len(parts) else parts
+    inner = parts[(parts["of"] == "step") & ~parts["kind"].isin(_HELD_UP)]
     if not len(inner):
         return
     rows = imbalance.table(tables, options)

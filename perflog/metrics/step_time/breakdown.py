@@ -110,13 +110,13 @@ def breakdown(tables: Tables, options: Options) -> MetricRows:
              part  share
         ...
     """
-    import pandas as pd
-
     parts = [part for parts_of_run, _ in _divided_steps(tables, options.warmup) for part in parts_of_run]
     parts += _parts_of_phases(tables, {part["run"] for part in parts})
     parts += [*_parts_of_traces(tables, options), *_parts_of_profiles(tables, options)]
     if not parts:
         return []
+    import pandas as pd
+
     order = tables.run_order()
     parts.sort(key=lambda part: (order[part["run"]], -part["time_s"]))
     table = pd.DataFrame(parts, columns=[c.name for c in _COLUMNS])
@@ -417,9 +417,9 @@ def _around(meaning: RunSemantics, name: str, printed: Collection[str]) -> str |
 
 def _parts_of_traces(tables: Tables, options: Options) -> Iterator[dict[str, Any]]:
     """The states of the devices of each trace."""
-    table = device_time.table(tables, options)
-    if not len(table):
+    if not device_time.has_rows(tables, options):
         return
+    table = device_time.table(tables, options)
     for run, rows in table.groupby("run", sort=False):
         whole = wholes_of_traces(rows)
         of = TRACED_STEP if (whole["part"] == "step").all() else "trace"
@@ -433,9 +433,9 @@ def _parts_of_traces(tables: Tables, options: Options) -> Iterator[dict[str, Any
 
 def _parts_of_profiles(tables: Tables, options: Options) -> Iterator[dict[str, Any]]:
     """The GPU work of each profiler's table by what its kernels do; of a table without any, its API calls."""
-    rows = kernels.table(tables, options)
-    if not len(rows):  # to group no rows takes milliseconds
+    if not kernels.has_rows(tables, options):
         return
+    rows = kernels.table(tables, options)
     rows = rows[(rows["by"] == "category") & rows["of"].isin(["gpu", "api"])]
     has_gpu = rows["run"].isin(rows["run"][rows["of"] == "gpu"])
     rows = rows[(rows["of"] == "gpu") | ~has_gpu]

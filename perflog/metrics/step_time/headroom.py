@@ -106,9 +106,9 @@ def headroom(tables: Tables, options: Options) -> MetricRows:
 
 def _held_up(tables: Tables, options: Options) -> Iterator[Gain]:
     """Parts of the step in which nothing is computed, or of a trace that cannot be replayed."""
-    parts = breakdown.table(tables, options)
-    if not len(parts):
+    if not breakdown.has_rows(tables, options):
         return
+    parts = breakdown.table(tables, options)
     replayed = parts["run"].isin(list(scenario_gains(tables, options))) & (parts["of"] != "step")
     parts = parts[~replayed & parts["of"].isin(["step", TRACED_STEP, "trace"])]
     sums = parts[parts["kind"].isin(list(_HELD_UP))]
@@ -120,9 +120,9 @@ def _held_up(tables: Tables, options: Options) -> Iterator[Gain]:
 @computed_list
 def equal_ranks(tables: Tables, options: Options) -> Iterator[Gain]:
     """Each innermost phase would take the mean over the ranks instead of the time of its slowest rank."""
-    parts = breakdown.table(tables, options)
-    if not len(parts):
+    if not breakdown.has_rows(tables, options):
         return
+    parts = breakdown.table(tables, options)
     inner = parts[(parts["of"] == "step") & (parts["kind"] != UNTIMED) & ~parts["kind"].isin(list(_HELD_UP))]
     spread = rank_spread(tables, options)
     for run, run_parts in inner.groupby("run", sort=False):
@@ -176,6 +176,8 @@ def at_the_peak(tables: Tables, options: Options) -> Iterator[Gain]:
 def at_plain_products(tables: Tables, options: Options) -> Iterator[Gain]:
     """The declared work at the measured rate of plain matrix products of the same shapes."""
     rows = work_rates(tables, options)
+    if rows is None:
+        return
     rows = rows[rows["rank"].isna() & rows["ratio"].notna()]
     if not len(rows):
         return

@@ -11,7 +11,7 @@ from perflog.arrays import Floats, Ints
 from perflog.formats.expressions import Expression
 from perflog.formats.model import Rate
 from perflog.metrics.options import Options
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric, metric_table
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_rows import SteadyRun, rank_means, worlds_of
 from perflog.metrics.run_tables import Tables, computed_once
 from perflog.metrics.semantics import evaluate
@@ -63,6 +63,8 @@ def matmul_efficiency(tables: Tables, options: Options) -> MetricRows:
         ...
     """
     rates = work_rates(tables, options)
+    if rates is None:
+        return []
     phase_rows = phases.table(tables.only(rates["run"].unique()), options)
     splits = dict(iter(phase_rows.groupby("run", sort=False)))
     step_s = {run.run: run.step_s for table in rows_with_wholes(tables, options.warmup) for run in table.runs}
@@ -73,10 +75,8 @@ def matmul_efficiency(tables: Tables, options: Options) -> MetricRows:
 
 
 @computed_once
-def work_rates(tables: Tables, options: Options) -> pd.DataFrame:
-    """Return the rows of the metric that are declared rates, of the runs that measure plain matrix products."""
-    import pandas as pd
-
+def work_rates(tables: Tables, options: Options) -> pd.DataFrame | None:
+    """Return the rows of the metric that are declared rates, of the runs that measure plain matrix products, if any."""
     rows: list[dict[str, object]] = []
     declared = (
         (run, table.rows_in(run_index))
@@ -92,7 +92,9 @@ def work_rates(tables: Tables, options: Options) -> pd.DataFrame:
         if any("plain_tflops" in row for row in rates):
             rows += [{"run": run.run, **row} for row in rates]
     if not rows:
-        return metric_table(_COLUMNS, [], tables)
+        return None
+    import pandas as pd
+
     return as_types(pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]), {"rank": "Int64"})
 
 

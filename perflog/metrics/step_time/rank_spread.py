@@ -36,11 +36,11 @@ def rank_spread(tables: Tables, options: Options) -> dict[str, pd.DataFrame]:
         slowest_s. A phase with only the fastest and the slowest rank printed has no mean_s. No rows for phases of a
         single rank, or of unknown ranks.
     """
+    if not breakdown.has_rows(tables, options):
+        return {}
     import pandas as pd
 
     parts = breakdown.table(tables, options)
-    if not len(parts):
-        return {}
     steps = parts[parts["of"] == "step"].groupby("run")["n"].first().to_dict()
     spreads: dict[str, list[tuple[object, ...]]] = {}
     for table in rows_with_wholes(tables, options.warmup):

@@ -368,7 +368,7 @@ def _work(tables: Tables, options: Options) -> dict[str, _Work]:
     """The work of each run, at the peak if one is given, else at the rate of plain products if the log has it."""
     printed, at_peak = _times_of_work(tables, options)
     plain = dict[tuple[str, str], float]()
-    if len(rows := work_rates(tables, options)):
+    if (rows := work_rates(tables, options)) is not None:
         rows = rows[rows["rank"].isna() & rows["plain_tflops"].notna()]
         times = rows["work_flop"] / rows["plain_tflops"] / 1e12
         plain = dict(zip(zip(rows["run"], rows["what"], strict=True), times.tolist(), strict=True))
