@@ -6,16 +6,13 @@ import math
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 from support.reading import Reading, read
 
 from perflog.formats.model import BarFields, Line
 from perflog.formats.template import Template
 from perflog.parsing.match.ordered import bar_states, bar_table
-from perflog.parsing.match.records import Records
 from perflog.tables.row_order import PART_BITS
-from perflog.units import UNITS
 
 DICT = "{{'loss': {loss}, 'grad_norm': 1.5, 'learning_rate': 1e-05, 'epoch': {epoch}}}"
 
@@ -258,35 +255,6 @@ def test_bars_that_are_drawn_twice_may_be_cut_by_the_chunks(label: str, size: in
 
 # --- the functions ----------------------------------------------------------------------------------------------------
 
-RATED = BarFields("n", "all", "elapsed", "rate", True)
-RECORDS = Records(np.arange(3), {"rate": np.array([0.5, 4.0, 0.0]), "all": np.array([10.0, np.nan, 99.0])})
-
-
-def bar_line(unit: str, bar: BarFields | None = RATED) -> Line:
-    return Line("x", Template("{n:d} {rate:f}"), unit={"rate": UNITS[unit]}, bar=bar)
-
-
-def test_the_time_of_a_step_by_a_rate_or_its_inverse() -> None:
-    assert bar_table.step_times(bar_line("s"), RECORDS) == [0.5, 4.0, 0.0]
-    assert bar_table.step_times(bar_line("1/s"), RECORDS) == [2.0, 0.25, math.inf]
-    assert all(map(math.isnan, bar_table.step_times(bar_line("s", None), RECORDS)))
-    assert all(map(math.isnan, bar_table.step_times(Line("x", Template("{rate:f}"), bar=RATED), RECORDS)))
-
-
-@pytest.mark.parametrize(
-    ("time", "total", "short"),
-    [(0.5, 39, True), (0.5, 40, False), (0.5, 0, False), (0.5, -1, False), (math.nan, 5, False), (0.0, 5, True)],
-)  # fmt: skip
-def test_the_rate_of_a_bar_that_is_too_short_for_differences(time: float, total: float, short: bool) -> None:
-    found = bar_table.time_of_short_bar(time, total)
-    assert found == time if short else math.isnan(found)
-
-
-def test_short_bars_have_a_total() -> None:
-    found = bar_table.short_bar_times(bar_line("s"), RECORDS)
-    assert found[0] == 0.5 and np.isnan(found[1]) and found[2] == 0.0
-    assert np.isnan(bar_table.short_bar_times(bar_line("s", None), RECORDS)).all()
-
 
 @pytest.mark.parametrize(
     ("count", "epoch", "known", "lengths"),
@@ -334,7 +302,8 @@ def test_a_complete_bar_without_a_clock_may_be_complete_again(state: bar_table.S
     bar = bar_states._Bar(100, line=line)
     keras = Line("x", Template("{n:d}"), bar=BarFields("n", "all", "", "rate", True))
     assert bar_states._is_next_pass(keras, state, bar) == is_next
-    assert not bar_states._is_next_pass(bar_line("s"), state, bar)
+    timed = Line("x", Template("{n:d}"), bar=BarFields("n", "all", "elapsed", "rate", True))
+    assert not bar_states._is_next_pass(timed, state, bar)
     assert not bar_states._is_next_pass(Line("x", Template("{n:d}")), state, bar)
 
 
