@@ -24,6 +24,7 @@ from perflog.analysis.overview.facts.job_course import drifts, level_changes, sp
 from perflog.analysis.run_names import without_common_folder
 from perflog.analysis.run_stops import last_stop
 from perflog.analysis.slow_members import slow_members
+from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import Options, Tables, allocator, stuck_ranks
 from perflog.metrics.attempts import attempts, last_saved
 from perflog.metrics.benchmarks.server_readings import stuck_engines
@@ -64,6 +65,7 @@ _SETTLES = {
 }
 
 
+_OF_HCCL = lazy_pattern(r"HCCL|Notify register|Getting socket times out")
 _SEVERAL = 3  # attempts, which have numbers
 _SHOWN, _OF_MANY = 6, 3  # culprits with evidence; of more culprits
 _NOT_SHOWN = "the messages do not show it"
@@ -283,10 +285,17 @@ def _diagnosis(
         judged.why,
         evidence,
         _followed(others if not ending.is_wait else list(ending.rows)),
-        _SETTLES.get(judged.kind or "", "") if judged.certainty != SURE or judged.kind == "gpu_fault" else "",
+        _settles(judged.kind, first) if judged.certainty != SURE or judged.kind == "gpu_fault" else "",
         ending.last_step,
         earlier,
     )
+
+
+def _settles(kind: str | None, first: Sequence[FailureRow]) -> str:
+    """Return what would settle a failure of a kind, given the rows that report it."""
+    if kind == "collective_timeout" and any(_OF_HCCL.search(row.message) for row in first):
+        return "the logs of CANN on all nodes (`~/ascend/log`): which rank did not take part"
+    return _SETTLES.get(kind or "", "")
 
 
 def _who_reports(first: Sequence[FailureRow]) -> str:

@@ -13,6 +13,7 @@ padding and any number of decimals.
     f e E g  number            S  no whitespace                         b  whitespace, or nothing
                                x  no numbers: each digit is in a name
     r  number as repr() prints s  any string, or none                  z  size with its unit: 170.67KB, 1.25 Gb
+    u  number without a sign
     l  list of numbers: 1, 2.5     j  no number: true, None, <object>   q  number with a metric prefix: 9123.92 G
     m  lists: [1, 2], [3]                                               h  duration: 0:00:24, 2h3m
                                                                         k  time since a start: 05:10, 1:05:10
@@ -74,6 +75,7 @@ LISTS = rf"[ \t]*\x5b{LIST}\x5d(?:[ \t]*,[ \t]*\x5b{LIST}\x5d)*[ \t]*"
 _TYPES = {
     "d": (r"[+-]?\d+", "an integer"),
     **dict.fromkeys("feEgr", (NUMBER, "a number")),
+    "u": (NUMBER.removeprefix("[+-]?"), "a number without a sign"),
     "w": (r"\w+", "a word"),
     "S": (r"[^\x09-\x0d ]+?", "string without whitespace"),
     "s": (r".*?", "text"),
@@ -93,7 +95,7 @@ _TYPES = {
     "h": (DURATION, "a duration such as 0:00:24"),
     "k": (CLOCK, "a time since a start such as 05:10"),
 }
-NUMERIC = frozenset("dfeEgrtzqhk")
+NUMERIC = frozenset("dfeEgrutzqhk")
 READ_BY = {"h": seconds, "k": clock_seconds}
 """Types that a function reads as seconds."""
 
@@ -264,8 +266,8 @@ class Field(Struct, frozen=True):
             text = str(value)
         elif self.type == "d":
             return format(int(value), self.spec)
-        elif self.type in "feEg":
-            return format(float(value), self.spec)
+        elif self.type in "feEgu":
+            return format(float(value), self.spec.replace("u", "g"))
         elif self.type == "h":
             text = print_duration(float(value), self.spec.startswith("0"))
         elif self.type == "k":

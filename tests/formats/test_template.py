@@ -36,6 +36,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "E": FINITE,
     "g": FINITE,
     "r": FINITE,
+    "u": st.floats(0, 1e300),
     "w": WORDS,
     "S": PLAIN,
     "s": st.lists(PLAIN, min_size=1, max_size=3).map(" ".join),
@@ -212,11 +213,14 @@ def test_caret_stands_under_the_place() -> None:
         ("{}", "{}\n^: `{}` is not a field\nwrite {name:type}, and {{ or }} for a brace"),
         (
             "a {x:y}",
-            "a {x:y}\n  ^: `y` is not a field type\nthe types are d f e E g r w S s t z b x T q c n l m j p a h k",
+            "a {x:y}\n  ^: `y` is not a field type\nthe types are d f e E g r u w S s t z b x T q c n l m j p a h k",
         ),
         (
             "a {x:.d.}",
-            "a {x:.d.}\n  ^: `.d.` is not a field type\nthe types are d f e E g r w S s t z b x T q c n l m j p a h k",
+            (
+                "a {x:.d.}\n  ^: `.d.` is not a field type\n"
+                "the types are d f e E g r u w S s t z b x T q c n l m j p a h k"
+            ),
         ),
         ("a { b", "a { b\n  ^: a single brace\nwrite {{ and }} for braces"),
         ("a } b", "a } b\n  ^: a single brace\nwrite {{ and }} for braces"),

@@ -35,7 +35,8 @@ formats.families.meters: names measured_words line_words bars evaluations text _
 formats.loader: toml lines header_tables families format_file cache
 formats: sample_checks registry
 parsing.input: bar_cuts chunks compression containers json_documents limits archives log_names html_tables notebooks
-parsing.input: emphasis logger_blocks indents panels rank_names name_prefixes program_headers process_files source
+parsing.input: emphasis logger_blocks stamped_lines indents panels rank_names name_prefixes program_headers
+parsing.input: process_files source
 parsing.input: growing_source followed_file file_lines spilled_input text_lines
 parsing.match: numeric figure_counts prefilter rank_labels records opening_block captures fixed_width record_starts
 parsing.match: spliced_lines object_lines scanner stamp_layouts line_stamps partial_lines discovery

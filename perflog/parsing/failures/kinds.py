@@ -76,6 +76,9 @@ TRACEBACK = "Traceback (most recent call last)"
 IGNORED = "Exception ignored in"
 """What Python prints before a traceback after which the program goes on."""
 
+NPU_PLACE = "RankID:"
+"""A part of the line in which torch_npu names the process that reports an error."""
+
 LAUNCHERS = ("torchrun ", "torch.distributed.run", "torch.distributed.launch", "torch/distributed/run.py",
              "torch/distributed/launcher", "accelerate launch")  # fmt: skip
 
@@ -84,7 +87,7 @@ LAUNCHERS = ("torchrun ", "torch.distributed.run", "torch.distributed.launch", "
 def needles() -> tuple[bytes, ...]:
     """Return literals. Each line that reports a failure holds one of them."""
     literals = re.findall(r'^(?:has|undone) += "(.*)"$', _FILE.read_text("utf-8"), re.MULTILINE)
-    return tuple(text.encode() for text in dict.fromkeys([*literals, TRACEBACK, IGNORED, *LAUNCHERS]))
+    return tuple(text.encode() for text in dict.fromkeys([*literals, TRACEBACK, IGNORED, NPU_PLACE, *LAUNCHERS]))
 
 
 @cache

@@ -11,7 +11,9 @@ from perflog.parsing.match.rank_labels import BARE_LABEL, CLOSED_LABEL, STREAMS
 
 _MOST_LABELS = 3
 _MOST_TASKS = 1 << 22  # of a job
-_NAME = r"(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3}|[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*-?[0-9]+(?:\.[a-z0-9.-]+)?)"
+_CODE = r"(?:E[A-Z]?|ERR)[0-9]{4,5}: "  # a code of an error, as CANN prints it: `EI0002: `
+_HOST = r"(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3}|[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*-?[0-9]+(?:\.[a-z0-9.-]+)?)"
+_NAME = rf"(?!{_CODE}){_HOST}"
 _POD = r"\[pod/(?P<pod>[A-Za-z0-9_.-]+)[^\]\n]*\] "
 _LABEL = lazy_pattern(rf"{_POD}|{CLOSED_LABEL}|{BARE_LABEL}|(?:{_NAME}): ")
 _RANK_LABEL = lazy_pattern(r"\[rank(?P<rank>\d+)\]:|\[[0-9]+,(?P<mpi>\d+)\]<")
@@ -42,6 +44,9 @@ _UCX = lazy_pattern(r"^\[(?P<node>[\w.-]+):\d+ ?:\d+:\d+\] ")
 
 _SYSLOG = lazy_pattern(r"^[A-Z][a-z]{2} +\d+ [\d:]{8} (?P<node>[\w.-]+) kernel:|^\d{4}-\S+ (?P<iso>[\w.-]+) kernel:")
 _NODE = lazy_pattern(rf"^(?:\[[^\]]*\] ?)?(?P<node>{_NAME}): ")
+_NPU = lazy_pattern(r"^\[ERROR\] \S+ \(PID:\d+, Device:(?P<gpu>-?\d+), RankID:(?P<rank>-?\d+)\) ERR\d{5}\b")
+"""What torch_npu prints in the line after an exception, and before what the device reports. -1 is unknown."""
+
 _DEVICE = lazy_pattern(r"\b(?:cuda|npu|xpu):(?P<gpu>\d+)\b")
 
 
@@ -149,6 +154,28 @@ def rank_of_logger(labels: str, text: str) -> int | None:
     """
     match = _OWN_LABEL.search(labels) if _OF_LOGGER.match(text) else None
     return None if match is None else int(match["rank"])
+
+
+def npu_of(text: str) -> Origin | None:
+    """Return the process that torch_npu names in the second line of an error; None for any other line.
+
+    Example:
+        >>> npu_of("[ERROR] 2025-10-11-15:09:34 (PID:2969, Device:0, RankID:101) ERR00100 PTA call acl api failed").rank
+        101
+    """
+    match = _NPU.match(text)
+    if match is None:
+        return None
+    rank, gpu = (int(match[name]) for name in ("rank", "gpu"))
+    return Origin(rank if rank >= 0 else None, "printed" if rank >= 0 else None, gpu=gpu if gpu >= 0 else None)
+
+
+def add_place(origin: Origin, known: Origin) -> None:
+    """Add the rank and the device that another line of a message names, where its own names none."""
+    if origin.rank is None:
+        origin.rank, origin.rank_by = known.rank, known.rank_by
+    if origin.gpu is None:
+        origin.gpu = known.gpu
 
 
 def tasks_of(text: str) -> list[int]:

@@ -46,7 +46,15 @@ from perflog.parsing.failures.kinds import (
     undone_by,
 )
 from perflog.parsing.failures.log_starts import LogStarts
-from perflog.parsing.failures.origins import Origin, names_rank_in_group, origin_of, rank_of_logger, split_labels
+from perflog.parsing.failures.origins import (
+    Origin,
+    add_place,
+    names_rank_in_group,
+    npu_of,
+    origin_of,
+    rank_of_logger,
+    split_labels,
+)
 from perflog.parsing.failures.stalled_ranks import StalledRanks
 from perflog.parsing.match.line_stamps import StampReader
 from perflog.parsing.match.prefilter import held_literals
@@ -144,6 +152,7 @@ class FailureReader:
         self._stamps = StampReader()
         self._is_warning = False  # whether the line is known as a warning
         self._goes_on = False  # whether the last line belongs to a failure: the next one may too
+        self._npu: tuple[str, int, Origin] | None = None  # the last process of torch_npu: its labels, its line
         self._stalled: StalledRanks | None = None  # while Horovod lists what ranks lack
         self._unanswered: list[Failure] = []  # exceptions with a next line that is still to be read
 
@@ -245,6 +254,8 @@ class FailureReader:
                 self._list.failures = [failure for failure in self.failures if failure.kind.name != kind]
         if self._adds_exit(position >> PART_BITS, text):
             return True
+        if self._adds_npu(labels, position >> PART_BITS, text):
+            return True
         found = reported(text)
         if found is None or (
             self._is_warning and found.kind.role == ECHO
@@ -273,6 +284,18 @@ class FailureReader:
         signal = status if status in _BY_SIGNAL else signal
         named.values = named.values | ({"signal": signal} if signal else {"exit_code": status or match["exit_code"]})
         named.message, named.last_line = f"{named.message}\n{text.strip()}"[:MESSAGE], line
+        return True
+
+    def _adds_npu(self, labels: str, line: int, text: str) -> bool:
+        """Read a line in which torch_npu names the process of an error. Return whether that is the line before."""
+        npu = npu_of(text)
+        if npu is None:
+            return False
+        self._npu, newest = (labels, line, npu), self._list.newest
+        if newest is None or (newest.stream, newest.last_line) != (labels, line - 1):
+            return False
+        add_place(newest.origin, npu)
+        newest.message, newest.last_line = f"{newest.message}\n{text}"[:MESSAGE], line
         return True
 
     def _enter(self, position: int) -> None:
@@ -315,6 +338,8 @@ class FailureReader:
     def _failure(self, position: int, labels: str, text: str, found: Report) -> Failure:
         """Return the failure that a line reports without a traceback."""
         values, origin = found.values, origin_of(labels, text, found.start)
+        if self._npu is not None and self._npu[:2] == (labels, (position >> PART_BITS) - 1):
+            add_place(origin, self._npu[2])
         rank = rank_of_logger(labels, text)
         if rank is not None and values.get("rank", str(rank)) != str(rank):
             origin.rank, origin.rank_by = rank, "label"

@@ -34,6 +34,7 @@ from perflog.parsing.input.panels import has_panels, joined_panels
 from perflog.parsing.input.process_files import HEAD as HEAD_OF_PROCESS
 from perflog.parsing.input.process_files import labels_of_processes
 from perflog.parsing.input.rank_names import are_divided, label_of_file, printed_ranks
+from perflog.parsing.input.stamped_lines import are_stamped, without_stamps
 
 _BOMS = ((b"\xef\xbb\xbf", ""), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 
@@ -185,13 +186,7 @@ class Source:
             return as_records
         if is_whole and (above := lines_above(head)):
             return partial(as_records, above=above)
-        if has_blocks(head):
-            return joined_blocks
-        if has_panels(head):
-            return joined_panels
-        if indent := indent_of(head) or comment_mark_of(head):
-            return partial(without_indent, indent)
-        return without_emphasis if has_emphasis(head) else None
+        return _rewritten(head)
 
     @property
     def is_compressed(self) -> bool:
@@ -490,3 +485,16 @@ def _kept(name: str, copy: Callable[[BinaryIO, str], None]) -> Source:
 def _unlink(path: str) -> None:
     with suppress(OSError):
         os.unlink(path)
+
+
+def _rewritten(head: bytes) -> ProgramLines | None:
+    """Return what makes lines of the lines of a log whose beginnings are not the program's, given its first bytes."""
+    if has_blocks(head):
+        return joined_blocks
+    if has_panels(head):
+        return joined_panels
+    if are_stamped(head):  # by a CI system or a collector
+        return without_stamps
+    if indent := indent_of(head) or comment_mark_of(head):
+        return partial(without_indent, indent)
+    return without_emphasis if has_emphasis(head) else None

@@ -366,3 +366,13 @@ def test_the_lines_at_which_a_clock_starts(fields: dict[str, str] | None, events
 
     rows: Any = Rows()
     assert _is_event(rows, fields).tolist() == events
+
+
+@pytest.mark.parametrize(("stamps", "by"), [("03:35 03:45 04:00 04:20", "line"), ("03:35 03:59 04:19 04:59", "bar")])
+def test_a_bar_counts_where_the_stamps_are_of_a_process_that_relays_it(stamps: str, by: str) -> None:
+    clocks = ("13:09", "13:19", "13:34", "13:54")
+    text = "".join(
+        f"[08:{stamp}] [STDERR] steps: 38%|###  | {step}/96 [{clock}<21:55, 21.93s/it, avr_loss=0.08]\n"
+        for step, (stamp, clock) in enumerate(zip(stamps.split(), clocks, strict=True), 36)
+    )
+    assert {row["step_time_by"] for row in read(text.encode()).rows("steps")} == {None, by}

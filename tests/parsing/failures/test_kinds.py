@@ -165,4 +165,4 @@ def test_plain_kinds_are_exceptions_that_may_be_caught() -> None:
 def test_messages_that_cancel_failures_are_of_their_kinds() -> None:
     assert undone_by() and all(kinds()[name].undone == text for text, name in undone_by().items())
     assert {text.encode() for text in undone_by()} <= {*needles()}
-    assert needles()[-6] == TRACEBACK.encode() and len({*needles()}) == len(needles())
+    assert needles()[-9] == TRACEBACK.encode() and len({*needles()}) == len(needles())

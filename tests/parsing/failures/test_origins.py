@@ -28,6 +28,9 @@ def origin(line: str, message: str = "") -> dict[str, Any]:
         ("[1,3]<stderr>:Error", "[1,3]<stderr>:", "Error"),
         ("(Worker pid=7, ip=10.0.0.1) Error", "(Worker pid=7, ip=10.0.0.1) ", "Error"),
         ("[pod/train-0/main] 1: [rank3]: x", "[pod/train-0/main] 1: [rank3]:", "x"),
+        ("EI0002: [PID: 7] Error", "", "EI0002: [PID: 7] Error"),  # a code of CANN is no node
+        ("ERR00100: Error", "", "ERR00100: Error"),
+        ("gpu0002: Error", "gpu0002: ", "Error"),
         ("n1: 1: [rank3]: [default0]:x", "n1: 1: [rank3]:", "[default0]:x"),  # three labels at most
         ("Error: 3: x", "", "Error: 3: x"),
         ("", "", ""),

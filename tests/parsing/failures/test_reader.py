@@ -230,6 +230,19 @@ def test_the_lines_of_an_exception_that_python_ignores_are_read() -> None:
     assert read(f"step\nException ignored in: <f>\n{TRACE}ValueError: bad\nstep\n")[:2] == ([], [2, 3, 4, 5, 6])
 
 
+@pytest.mark.parametrize("label", ["", "[rank1]: "])
+def test_torch_npu_names_the_process_after_an_error_and_before_what_the_device_reports(label: str) -> None:
+    npu = "[ERROR] 2025-10-11-15:09:34 (PID:2969, Device:0, RankID:%d) ERR00100 PTA call acl api failed.\n"
+    wait = "EI0002: [PID: 2969] The wait execution of the Notify register times out. Reason: x\n"
+    lost = "RuntimeError: store->get() got error: HCCL_BLOCKING_WAIT\n"
+    expected = 1 if label else 101
+    for text in (npu % 101 + wait, lost + npu % 101):
+        (failure,) = read(labelled(text, label))[0]
+        assert (failure.origin.rank, failure.origin.gpu, failure.origin.node) == (expected, 0, None)
+    assert read(npu % -1 + wait)[0][0].origin.rank is None
+    assert read(npu % 101)[0] == []
+
+
 def test_what_ray_adds_on_an_actor_that_died() -> None:
     died = f"{TRACE}ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n"
     more = "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR\n"

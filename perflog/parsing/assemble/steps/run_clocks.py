@@ -47,6 +47,7 @@ _STARTS, _STOPS, _PAUSES, _DERIVES, _PRINTS, _IS_BAR, _COVERS = range(8, 15)
 """
 _SOURCES = 4
 _SECOND = 10**9
+_LATE = 10 * _SECOND  # a bar reads whole seconds, and a program may wait between two of its lines
 
 
 class _Last(Struct):
@@ -157,11 +158,24 @@ def _readings(rows: AttributedRows) -> tuple[Ints, Ints, Ints, Ints]:
     digits = np.full(len(rows), _SECOND if is_bar else 0)
     stamps = rows.records.stamps
     if stamps is not None and rows.line.table == "steps":
-        stamped = (stamps.time >= 0) & (is_bar | (times < 0))
+        stamped = (stamps.time >= 0) & (times < 0)
+        if is_bar and not _are_late(stamps.time, times):
+            stamped = stamps.time >= 0
         times = np.where(stamped, stamps.time, times)
         sources = np.where(stamped, LINE + _SOURCES * stamps.clock, sources)
         digits = np.where(stamped, stamps.resolution, digits)
     return clock, times, sources, digits
+
+
+def _are_late(stamps: Ints, bar: Ints) -> bool:
+    """Return whether stamps do not tell when a bar was printed: between two readings they and the bar differ by far.
+
+    A process that relays the output of another one stamps the lines when they reach it. A bar that begins again tells
+    nothing.
+    """
+    both = (stamps >= 0) & (bar >= 0)
+    drift = np.diff(stamps[both]) - np.diff(bar[both])
+    return not np.any(np.diff(bar[both]) < 0) and bool(np.any(np.abs(np.cumsum(drift)) > _LATE))
 
 
 def _rates(rows: AttributedRows) -> Floats:
