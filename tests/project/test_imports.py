@@ -112,7 +112,7 @@ metrics.step_time: __init__ phase_table communication steps throughput unattribu
 metrics.step_time: breakdown rank_spread headroom waterfall run_rates
 metrics.skew: __init__ imbalance named_ranks ranks hot_experts placement
 metrics.what_if: __init__ operation_graph step_replay modelled_jobs whatif
-metrics.power: __init__ telemetry lower_clocks unlike_devices energy energy_cases
+metrics.power: __init__ telemetry device_states lower_clocks unlike_devices energy energy_cases
 metrics.many_runs: __init__ sweep versions version_levels history factors scaling_studies scaling scaling_losses
 metrics.causes: cause step_causes slow_steps run_causes profile_causes job_causes trace_causes binding __init__
 metrics: __init__

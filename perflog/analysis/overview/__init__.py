@@ -191,7 +191,7 @@ class Overview(Struct, frozen=True):
             value, spread = self.value(figure, group), self.spread(figure, group)
             several = several or (len(group.runs) > 1 and spread is not None)
             text = figure.text(value, digits)
-            if len(group.runs) == 1 and group.runs[0] in figure.levels:
+            if len(group.runs) == 1 and group.runs[0] in {**figure.levels, **figure.across}:
                 texts.append(figure.text_of(group.runs[0], digits))
                 continue
             texts.append(text if spread is None else f"{text} ± {100 * spread:.1f} %")

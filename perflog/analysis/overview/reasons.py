@@ -17,7 +17,7 @@ from perflog.analysis.overview.facts import (
 )
 from perflog.analysis.overview.facts.host_operators import host_operator_sentences, host_time_of_steps
 from perflog.analysis.overview.facts.stuck import stuck
-from perflog.analysis.overview.facts.telemetry_facts import unlike_device_facts
+from perflog.analysis.overview.facts.telemetry_facts import states_of_devices, unlike_device_facts
 from perflog.analysis.overview.facts.what_if import slowdown_of_job
 from perflog.analysis.overview.headline import headline
 from perflog.analysis.overview.parts import parts, percent
@@ -108,6 +108,7 @@ _FACTS = (
     device_facts.held_by_allocator,
     log_facts.profile,
     log_facts.held_up,
+    states_of_devices,
     unlike_device_facts,
     slow_steps.slow_steps,
     log_facts.between_steps,

@@ -40,7 +40,6 @@ from perflog.metrics.directions import COUNTDOWN, Better, names_rate, words_of
 from perflog.metrics.jobs.step_levels import run_levels
 from perflog.metrics.jobs.stuck_ranks import jobs_of_dumps
 from perflog.metrics.possible import are_moments
-from perflog.metrics.row_groups import split
 from perflog.metrics.semantics import semantics_by_run
 from perflog.metrics.series.series_ends import last_values, summary_figures, summary_losses
 from perflog.metrics.series.time_to_target import SAMPLE_COUNTERS
@@ -49,6 +48,8 @@ from perflog.metrics.step_time.breakdown import UNTIMED
 from perflog.metrics.traces.device_time import wholes_of_traces
 from perflog.metrics.traces.device_work import STEP_NAME
 from perflog.metrics.traces.operators.recorded_operators import untimed_runs
+from perflog.metrics.traces.over_time.counters import readings
+from perflog.statistics.groups import groups_of
 from perflog.statistics.samples import median
 from perflog.tables.columns import Rows
 from perflog.tables.nulls import floats, known_values
@@ -94,7 +95,7 @@ class RunFigure(Struct, frozen=True):
 
     `spread`: half of the 95 % interval of a value, relative to it, by run id; empty where nothing tells it. `digits`:
     significant digits that its values need at least. `levels`: by run id the medians of the levels of a run that has
-    several, which no single value represents.
+    several, which no single value represents. `across`: by run id the least and the largest mean of its devices.
     """
 
     name: str
@@ -104,6 +105,7 @@ class RunFigure(Struct, frozen=True):
     spread: Mapping[str, float] = field(default_factory=dict)
     digits: int = 3
     levels: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    across: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def counts(self) -> bool:
@@ -118,7 +120,9 @@ class RunFigure(Struct, frozen=True):
         return shown.removesuffix(self.unit).strip() if _NAMES_RATE.search(self.name) else shown
 
     def text_of(self, run: str, digits: int) -> str:
-        """Return the value of a run, or the values of its levels, as a string."""
+        """Return the value of a run, the values of its levels, or the range over its devices, as a string."""
+        if run in self.across:
+            return " to ".join(self.text(value, digits) for value in self.across[run])
         values: Sequence[float | None] = self.levels.get(run, [self.values[run]] if run in self.values else [None])
         if len(levels := self.levels.get(run, ())) > _LISTED:
             return " to ".join(self.text(value, digits) for value in (min(levels), max(levels)))
@@ -444,13 +448,25 @@ def _imbalance(tables: Tables, options: Options) -> Iterator[RunFigure]:
 
 
 def _counters(tables: Tables, options: Options) -> Iterator[RunFigure]:  # noqa: ARG001
-    """The means of counters; how long what they count took comes first."""
-    rows = tables.rows("counters")
+    """The means of counters, of several devices or kernels their range; how long what they count took comes first."""
+    found = readings(tables.rows("counters"))
+    codes, words = found.rows.codes("name")
+    names = groups_of(codes, found.unit)
     figures = []
-    for name_rows in split(rows.where(rows.known("value")), "name", "unit"):
-        ((name, unit),) = name_rows.where(np.array([0])).records("name", "unit")
-        means = {run: math.fsum(of["value"].tolist()) / len(of) for run, of in name_rows.by("run").items()}
-        figures.append(RunFigure(name, unit or "", None, means))
+    for first, rows in zip(names.first.tolist(), names.rows, strict=True):
+        means, across = dict[str, float](), dict[str, tuple[float, float]]()
+        counted = found.rows.where(rows)
+        runs, run_words = counted.codes("run")
+        values = found.value[rows]
+        members = groups_of(runs, *(counted.keys(name) for name in ("process", "device", "device_name", "subject")))
+        member_means = members.means(values)
+        for run in np.unique(runs).tolist():
+            own = member_means[runs[members.first] == run]
+            means[run_words[run]] = math.fsum(values[runs == run].tolist()) / int((runs == run).sum())
+            if len(own) > 1 and own.min() != own.max():
+                across[run_words[run]] = (float(own.min()), float(own.max()))
+        unit = found.units[found.unit[first]] or ""
+        figures.append(RunFigure(words[codes[first]], unit, None, means, across=across))
     yield from sorted(figures, key=lambda figure: "duration" not in words_of(figure.name))
 
 

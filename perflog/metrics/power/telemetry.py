@@ -35,14 +35,16 @@ _QUANTITIES = {
     ),
     "memory": (r"memory_used\w*$", r"(?:fb|fbusd)$", r"memoryallocatedbytes$"),
     "temperature": (r"(?:temperature_gpu|gtemp|tmptr|temperature|temp|gpu_temp\w*)$",),
-    "clock": (r"clocks?_(?:current_)?(?:sm|gr|graphics)$", r"(?:pclk|smclk|sclk)$"),
+    "clock": (r"clocks?_(?:current_)?(?:sm|gr|graphics)$", r"(?:pclk|smclk|sclk|sm_clock)$"),
 }  # fmt: skip
 """Quantities by the names that nvidia-smi, dmon, DCGM and Weights & Biases give them, the best first."""
 
 _WITHOUT_UNIT = lazy_pattern(r"power(?:_draw|_usage|_w|watts)?|temperature_gpu|tmptr|gract|smact")
 """Names without a printed unit; their program's manual states it: W, °C, ratios."""
 
-_BASE = {"power": ("W",), "utilisation": ("1",), "memory": ("B",), "temperature": ("°C",), "clock": ("Hz",)}
+BASE_UNITS = {"power": ("W",), "utilisation": ("1",), "memory": ("B",), "temperature": ("°C",), "clock": ("Hz",)}
+"""Base units of each quantity."""
+
 _DEVICE_PREFIX = lazy_pattern(r"^(?:gpu|tpu|npu)\.\d+\.", re.IGNORECASE)
 _NO_WORD = lazy_pattern(r"\W+")
 
@@ -145,7 +147,7 @@ def quantity_of(name: str, unit: str | None) -> tuple[str, int] | None:
         return None
     for quantity, patterns in _QUANTITIES.items():
         for rank, pattern in enumerate(patterns):
-            known = _WITHOUT_UNIT.fullmatch(printed) is not None if unit is None else unit in _BASE[quantity]
+            known = _WITHOUT_UNIT.fullmatch(printed) is not None if unit is None else unit in BASE_UNITS[quantity]
             if re.match(pattern, printed) and known:
                 return quantity, rank
     return None
