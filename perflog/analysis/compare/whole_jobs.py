@@ -1,8 +1,9 @@
 """Jobs with several attempts as one run: a job that was restarted is compared as a whole.
 
 Attempts are no repeats of one another: each goes on where the one before ended. Of a step that was done again, the
-last time counts. Only attempts in one log are joined, since a row is found again by its line; of attempts in several
-logs, those in the log with most steps are compared.
+last time counts. The times of lines are left out, as they jump from one attempt to the next. Only attempts in one log
+are joined, since a row is found again by its line; of attempts in several logs, those in the log with most steps are
+compared.
 """
 
 from __future__ import annotations
@@ -30,6 +31,13 @@ _OF_THE_LAST = ("failures", "summaries")
 
 _OF_AN_ATTEMPT = ("elapsed_s", "elapsed_from", "elapsed_line")
 """Columns of a run that hold for one attempt alone."""
+
+_TIMES = {
+    "steps": ("printed_ns", "clock", "elapsed_s"),
+    "milestones": ("printed_ns", "clock"),
+    "values": ("elapsed_s",),
+}
+"""Columns with times of day or since a start: between two attempts they would show a pause that is none."""
 
 _NO_LIMIT = np.iinfo(np.int64).max
 
@@ -118,6 +126,8 @@ def _of_jobs(
     """Return the rows of a table that count for their job, with the id of its first attempt as run."""
     if not table.num_rows:
         return table
+    import pyarrow.compute as pc
+
     column = table["run"].chunk(0)
     words, codes = column.dictionary.to_pylist(), numbers_of(column.indices).astype(np.int64)
     counts = np.ones(len(codes), np.bool_)
@@ -132,6 +142,10 @@ def _of_jobs(
         counts &= steps < limits
     firsts = list(dict.fromkeys(job_of.get(word, word) for word in words))
     new = np.array([firsts.index(job_of.get(word, word)) for word in words], np.int64)
+    is_of_job = np.array([word in job_of for word in words])[codes]
+    for time in _TIMES.get(name, ()):
+        if time in table.column_names and is_of_job.any():
+            table = with_column(table, time, pc.if_else(is_of_job, None, table[time].chunk(0)))
     table = with_column(table, "run", word_array(new[codes], firsts))
     return table if counts.all() else table.take(index_array(np.flatnonzero(counts)))
 

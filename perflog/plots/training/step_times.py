@@ -88,9 +88,10 @@ def steps(rows: pd.DataFrame, canvas: Canvas) -> Figure:
         levels_of_run = speed.levels if speed is not None else ()
         most = canvas.most_points(len(panels))
         thin = partial(canvas.thinned, most=most)
-        _draw_steps(axes, series_of[run], levels_of_run, medians[run], thin, handles)
+        row = medians[run] | ({"warmup": min(medians[run]["warmup"], levels_of_run[0].start)} if levels_of_run else {})
+        _draw_steps(axes, series_of[run], levels_of_run, row, thin, handles)
         _draw_windows(axes, canvas.tables.rows_of("summaries", run), handles)
-        subtitle = _subtitle(medians[run], speed.medians if speed is not None else [], wide=len(medians) == 1)
+        subtitle = _subtitle(row, speed.medians if speed is not None else [], wide=len(medians) == 1)
         axes.set_title(f"{canvas.run_name(run)}\n{subtitle}")
     legend(figure, handles.values())
     return figure
@@ -132,7 +133,7 @@ def _draw_steps(
     handles: dict[str, object],
 ) -> None:
     unit, factor = unit_of(row["median_s"], "s")
-    x, y, cut = series.order.astype(np.float64), series.values / factor, series.warmup.cut
+    x, y, cut = series.order.astype(np.float64), series.values / factor, int(row["warmup"])
     shade_warmup(axes, x, cut, handles)
     outlier = _outliers(y, [(level.start, level.stop) for level in levels] or [(cut, len(y))])
     outlier[:cut] = False

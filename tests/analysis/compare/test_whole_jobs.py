@@ -51,6 +51,7 @@ def test_each_step_of_a_job_counts_once_as_it_was_done_last(tmp_path: Path) -> N
     assert steps["step"].tolist() == list(range(1, 81)) and set(steps["run"]) == {run.id}
     tags = job.table("values").query("key == 'tag'")
     assert tags["value"].tolist() == [0.5] * 40 + [100.5] * 40
+    assert steps["printed_ns"].isna().all() and log.table("steps")["printed_ns"].notna().all()  # they jump
     assert job.row_counts["steps"] == 80 and Tables(job).counts("steps") == {run.id: 80}
 
 

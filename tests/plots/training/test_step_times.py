@@ -133,6 +133,16 @@ def test_steps_of_two_levels_are_judged_by_their_own(tmp_path: Path) -> None:
     assert [list(xs(line)) for line in by_gid(axes, "level")] == [[1, 60], [61, 120]]
 
 
+def test_a_first_level_is_no_warm_up(tmp_path: Path) -> None:
+    """A run that begins at another level, such as one that a hot GPU slows down until step 40."""
+    times = np.random.default_rng(7).normal(np.repeat([3.0, 2.0], [40, 160]), 0.01)
+    (tmp_path / "run.log").write_text("".join(f"step {n} step_time {t:.4f} s\n" for n, t in enumerate(times, 1)))
+    (axes,) = plots.steps(perflog.read(tmp_path / "run.log")).axes
+    first, second = (list(xs(line)) for line in by_gid(axes, "level"))
+    assert axes.get_title(loc="left").endswith(f", warm-up {int(first[0]) - 1}") and first[0] < 10
+    assert (first[1], second) == (40, [41, 200]) and axes.get_ylim()[1] > 3
+
+
 @pytest.mark.parametrize(
     ("largest", "end"),
     [(10.0, 10.15), (12.35, 12.5), (12.36, 11.5), (100.0, 11.5)],
