@@ -131,6 +131,18 @@ def test_a_pause_between_two_steps(marks_of_pause: Rows, expected: list[str]) ->
     assert shown(intervals([*with_pause(None), *marks_of_pause])) == [START, BEFORE, *expected, AFTER]
 
 
+def test_steps_between_two_pauses() -> None:
+    """The number of step lines between two pauses: none, one, two."""
+    for count, expected in (
+        (1, ["training 29-30: 7-7", "stall 30-48", "training 48-52: 8-11"]),
+        (2, ["training 29-31: 7-8", "stall 31-49", "training 49-53: 9-12"]),
+        (3, ["training 29-32: 7-9", "stall 32-50", "training 50-54: 10-13"]),
+    ):
+        between = [step(10 + k, 7 + k, 30 + k) for k in range(count)]
+        after = [step(20 + k, 7 + count + k, 48 + count + k) for k in range(4)]
+        assert shown(intervals([*every_second(6), *between, *after])) == [START, BEFORE, "stall 15-29", *expected]
+
+
 @pytest.mark.parametrize(
     ("phase", "seconds", "kind"),
     [
@@ -227,6 +239,8 @@ def test_slow_steps_at_the_end_of_the_first_few_are_no_compilation() -> None:
 def test_the_first_step_begins_when_the_start_up_ends() -> None:
     rows = [mark(1, "startup", "end", 4), *every_second(seconds=None)]
     assert shown(intervals(rows)) == ["startup 0-4", "compile 4-9", "training 9-21: 1-12"]
+    rows = [mark(1, "startup"), *rows, mark(1, "startup", "end", 11)]  # without a time, and behind the first step
+    assert shown(intervals(rows)) == ["startup 0-4", "compile 4-9", "training 9-21: 1-12"]
     rows = [mark(1, "startup", "end", 4), *every_second()]  # the printed time counts
     assert shown(intervals(rows)) == [START, "training 9-21: 1-12"]
 
@@ -264,6 +278,14 @@ TRAINED = [START, "training 9-17: 1-8"]
 )
 def test_what_follows_the_last_step(after: Rows, end: float, until: float | None, expected: list[str]) -> None:
     assert shown(intervals([*every_second(8), *after], end=end, until=until)) == [*TRAINED, *expected]
+
+
+@pytest.mark.parametrize(("silent", "kinds"), [(19, ["shutdown"]), (20, ["stall", "shutdown"])])
+def test_a_silence_before_a_failure_is_as_long_as_ten_steps(silent: int, kinds: list[str]) -> None:
+    """Steps of 2 s; the last one is done at 24 s."""
+    steps = [step(2 + k, 1 + k, 10 + 2 * k, 2.0) for k in range(8)]
+    found = intervals([*steps, failure(12, time_ns=(24 + silent) * NS, clock="utc")], end=25 + silent)
+    assert [each.kind for each in found] == ["startup", "training", *kinds]
 
 
 @pytest.mark.parametrize(

@@ -423,3 +423,22 @@ def test_settings_in_which_runs_differ(
 )
 def test_the_id_of_a_job(config: str | None, found: str | None) -> None:
     assert job_id(config) == found
+
+
+@pytest.mark.parametrize(
+    ("steps", "milestones", "expected"),
+    [
+        ([(10, "utc"), (20, "utc")], [(5, "utc"), (30, "local")], ("utc", 5, 20)),
+        ([(10, "utc"), (20, "local"), (30, "local")], [(1, "utc")], ("local", 20, 30)),  # the clock of most steps
+        ([(None, None)], [(5, "local"), (8, "local")], ("local", 5, 8)),  # steps without a time
+        ([], [(5, "local")], ("local", 5, 5)),
+        ([(None, None)], [], (None, 0, 0)),
+    ],
+)
+def test_the_clock_of_a_run_is_that_of_its_steps(
+    steps: list[tuple[int | None, str | None]], milestones: list[tuple[int, str]], expected: tuple[Any, ...]
+) -> None:
+    rows = [{"step": k, "printed_ns": at, "clock": clock} for k, (at, clock) in enumerate(steps)]
+    marks = [{"table": "milestones", "printed_ns": at, "clock": clock} for at, clock in milestones]
+    found = extents(Tables(by_hand("steps", [*rows, *marks])))["r"]
+    assert (found.clock, found.begin_ns, found.end_ns) == expected

@@ -65,6 +65,36 @@ def test_fits_over_the_runs_of_the_benchmark(where: str) -> None:
     assert 0 < fit["slope_at_load_s"] < fit["slope_s"]
 
 
+def test_all_columns_of_four_ranks() -> None:
+    """Times of 10 s times the remote share of each rank, also printed with loads that order ranks almost alike."""
+    points = ((1.0, 0.1), (2.0, 0.2), (4.0, 0.4), (3.0, 0.3))
+    values = [
+        {"phase": "gather_gemm", "step": step, "rank": rank, "occurrence": 1, "time_s": time, "remote_share": share}
+        for step in (1, 2, 3)
+        for rank, (time, share) in enumerate(points)
+    ]
+    loads = [{"table": "loads", "step": step, "rank": rank, "unit": "block", "amount": amount}
+             for step in (1, 2, 3) for rank, amount in enumerate((10.0, 20.0, 25.0, 40.0))]  # fmt: skip
+    steps = [{"table": "steps", "step": step, "step_time_s": 10.0} for step in (1, 2, 3)]
+    made = by_hand("phases", [*values, *loads, *steps], world=4)
+    made["runs"]["format"] = "moe_layer"
+    found = communication(made, warmup=1)
+    fit = dict.fromkeys(("slope_s", "base_s", "rho", "rho_load", "rho_both", "slope_at_load_s"))
+    same = {"run": "r", "label": None, "phase": "gather_gemm", "occurrence": 1, "kind": "mixed"}
+    assert rows(found) == [
+        *(
+            same | fit | {"part": "phase", "rank": rank, "hidden": False, "time_s": time, "remote_share": share,
+                          "share": time / 10, "n": 2, "first_step": 2, "last_step": 3}
+            for rank, (time, share) in ((None, (2.5, 0.25)), *enumerate(points))
+        ),
+        same | dict.fromkeys(("rank", "hidden", "time_s", "remote_share", "share", "first_step", "last_step")) | {
+            "part": "fit", "n": 4, "slope_s": pytest.approx(10), "base_s": pytest.approx(0, abs=1e-9), "rho": 1,
+            "rho_load": pytest.approx(0.8), "rho_both": pytest.approx(0.8), "slope_at_load_s": None,
+        },
+    ]  # fmt: skip
+    assert (found["first_step"].dtype, found["last_step"].dtype) == ("Int64", "Int64")  # 2, not 2.0
+
+
 def test_times_are_those_of_the_text() -> None:
     """Rank 2 of the first run is the one whose kernels print 0.266026; its first is forward, its second backward."""
     found = communication(tables("moe_layer", "seed"))

@@ -55,6 +55,13 @@ def test_the_least_of_a_sweep_and_its_cost(tmp_path: Path) -> None:
         ("batch 1", 4.5, False), ("batch 8", 2.5, True),
     ]  # fmt: skip
     assert [row["cost_million"] for row in found] == [pytest.approx(10), pytest.approx(5)]
+    (one, _) = energies(
+        tmp_path / "all.csv", "batch,tok_per_s,energy_per_token_j,avg_power_w", "1,200,4.5,300", "8,400,2.5,310"
+    )
+    assert one.pop("run") and one == {
+        "label": None, "table": 1, "case": "batch 1", "source": "energy_per_token", "of": None, "unit": "token",
+        "energy_unit_j": 4.5, "energy_j": None, "power_w": 300, "best": False, "cost_million": None,
+    }  # fmt: skip
 
 
 def test_a_power_of_several_gpus_is_not_divided_by_a_rate(tmp_path: Path) -> None:

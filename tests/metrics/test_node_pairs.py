@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from itertools import combinations, islice
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pandas as pd
 from support.metrics_logs import by_hand, row, rows
@@ -54,6 +54,29 @@ def test_a_pair_of_two_runs_names_neither_and_each_operation_has_rows() -> None:
     found = rows(node_pairs({"runs": runs, "collectives": collectives}), of="pair")
     assert [(r["op"], r["node"], r["other"], r["busbw"], r["run"]) for r in found] == [
         ("all_reduce", "a", "b", 5.0, None), ("all_gather", "a", "c", 3.0, "r3"),
+    ]  # fmt: skip
+
+
+def test_all_columns_of_the_pairs_of_four_nodes() -> None:
+    """The median node has 9.8 GB/s, the median pair 9.65: only the pair of a and b is slow."""
+    measured = {"ab": 4.0, "ac": 9.0, "bc": 10.0, "ad": 9.5, "bd": 10.0, "cd": 9.8}
+    one = {"op": "all_reduce", "dtype": "float", "ranks": 2, "bytes": 8}
+    made = by_hand("collectives", [one | {"busbw_gbps": busbw} for busbw in measured.values()])
+    configs = [json.dumps({"host": list(pair)}) for pair in measured]
+    runs = pd.concat([made["runs"]] * 6).assign(run=list(measured), config=configs)
+    same: dict[str, Any] = {"label": None, "op": "all_reduce", "dtype": "float", "ranks": 2, "size": 8}
+    assert rows(node_pairs({"runs": runs, "collectives": made["collectives"].assign(run=list(measured))})) == [
+        *(
+            same | {"run": None, "of": "node", "node": node, "other": other, "pairs": 3, "busbw": busbw,
+                    "ratio": busbw / 9.8, "slow": False, "lowest": lowest}
+            for node, other, busbw, lowest in (("a", "b", 9.0, 4.0), ("c", "a", 9.8, 9.0), ("d", "a", 9.8, 9.5),
+                                               ("b", "a", 10.0, 4.0))
+        ),
+        *(
+            same | {"run": pair, "of": "pair", "node": pair[0], "other": pair[1], "pairs": None,
+                    "busbw": measured[pair], "ratio": measured[pair] / 9.65, "slow": pair == "ab", "lowest": None}
+            for pair in ("ab", "ac", "ad", "cd", "bc", "bd")
+        ),
     ]  # fmt: skip
 
 

@@ -198,6 +198,14 @@ def test_all_columns_of_the_table() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("members", "name"),
+    [(("3",), "rank 3"), (("40", "41", "42"), "ranks 40-42"), (("node a", "3"), "node a, rank 3"), (("gn1",), "gn1")],
+)
+def test_names_of_ranks_and_sources(members: tuple[str, ...], name: str) -> None:
+    assert module.OutlierGroup(members, ()).name == name
+
+
 def test_members_are_ranks_and_sources() -> None:
     """A metric for each key and unit of a run. NaN and moments are no values, nor is what one rank prints."""
 

@@ -16,6 +16,7 @@ from perflog.metrics.pipelines.schedule_simulation import (
     PLANS,
     ZB_H1,
     ZB_V,
+    as_timed,
     simulate,
     step,
 )
@@ -85,6 +86,13 @@ def test_many_micro_batches_are_continued_from_fewer() -> None:
     found = step(ZB_H1, [1.0] * p, [2.0] * p, m)
     assert found is not None
     assert found.makespan_s == pytest.approx(3 * m + p - 1)
+
+
+@pytest.mark.parametrize(("backward", "makespan"), [(None, 6 + 3 * 3), ([2.0, 4.0, 6.0], 18 + 3 * 9)])
+def test_stages_as_timed_under_1f1b(backward: list[float] | None, makespan: float) -> None:
+    """Stages of 1, 2 and 3 s and four micro-batches: without a backward the step is sum f + (m - 1) max f."""
+    found = as_timed([1.0, 2.0, 3.0], 4, backward)
+    assert found.makespan_s == pytest.approx(makespan)
 
 
 def test_what_a_schedule_cannot_do_has_no_step() -> None:

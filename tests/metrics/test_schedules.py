@@ -5,14 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from support.metrics_logs import by_hand, row, rows
 from support.operation_tables import made_job, rows_of, times_of, write_table
 
 import perflog
-from perflog.metrics import Tables, pipeline, schedules
+from perflog.metrics import Options, Tables, pipeline, schedules
+from perflog.metrics.pipelines import schedules as module
+from perflog.metrics.pipelines.pipeline import StageTimes
 from perflog.metrics.pipelines.schedule_simulation import INTERLEAVED, ONE_F_ONE_B, step
 from perflog.metrics.pipelines.schedules import _COMPUTES, _operation_times, _used
+from perflog.metrics.semantics import RunSemantics
 
 
 def test_sizes_in_the_settings_are_enough(tmp_path: Path) -> None:
@@ -119,3 +123,30 @@ def test_the_schedule_that_settings_name() -> None:
     assert list(found.values()) == [
         ONE_F_ONE_B, None, None, None, INTERLEAVED, None, ONE_F_ONE_B, ONE_F_ONE_B, None
     ]  # fmt: skip
+
+
+def test_all_columns_of_two_stages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forward and backward of 1 and 2 s, four micro-batches: 12 s of work and the bubbles of the papers."""
+    quantities = {"stages": 2.0, "micro_batches": 4.0}
+    means = RunSemantics(None, config={"pipeline_schedule": "1F1B"}, quantities=quantities)
+    monkeypatch.setattr(module, "semantics_by_run", lambda _: {"r": means})
+    forward = {"forward": np.array([[1.0, 9.0, 1.0], [0.5, 1.0, 9.0]])}  # of each stage the median of three steps
+    monkeypatch.setattr(module, "stage_times", lambda *_: [StageTimes("r", 4, [1, 2, 3], forward, {})])
+    found = rows(schedules.table(Tables(by_hand("layers", [{}])), Options()))
+    plans: list[tuple[Any, ...]] = [
+        ("GPipe", 1, 3.0, {4: 4, 8: 8}, 1), ("1F1B", 1, 3.0, {4: 2, 8: 2}, 1),
+        ("interleaved 1F1B", 2, 1.5, {4: 2.5, 8: 2.5}, 1), ("ZB-H1", 1, 1.0, {4: 2, 8: 2}, 1),
+        ("ZB-V", 2, 0.5, {4: 2, 8: 2}, 1), ("DualPipe", 1, 0.0, {4: 3, 8: 3}, 2),
+    ]  # fmt: skip
+    expected = []
+    for batches in (4, 8):
+        for name, chunks, bubble, held, copies in plans:
+            time = 12 + bubble * 4 / batches
+            expected.append({
+                "run": "r", "label": None, "schedule": name, "used": name == "1F1B", "stages": 2,
+                "micro_batches": batches, "chunks": chunks, "of": "stages as timed",
+                "idle": pytest.approx(1 - 12 / time), "step_s": pytest.approx(time),
+                "speedup": pytest.approx(15 / time), "activations": pytest.approx(held[batches] * 4 / batches),
+                "copies": copies, "assumes": "B = 2 F, W = B / 2, sending takes no time",
+            })  # fmt: skip
+    assert found == expected

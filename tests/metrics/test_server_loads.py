@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from support.metrics_logs import rows
 
 from perflog.metrics import Tables, server_loads
 from perflog.metrics.benchmarks.server_loads import load_curves
@@ -47,6 +48,23 @@ def test_the_table_has_the_runs_in_the_order_of_their_loads() -> None:
     assert table["ttft_median_s"].tolist() == pytest.approx([0.01, 0.02, 0.04])
     assert table["ttft_p99_s"].tolist() == pytest.approx([0.02, 0.04, 0.08])
     assert table["tpot_median_s"].isna().all() and table["server"].isna().all()
+
+
+def test_all_columns() -> None:
+    """Twice the load brings twice the rate, so only the largest load is saturated."""
+    reports = [
+        ({"max_concurrency": k}, {RATE: 100.0 * k, TTFT: 0.01 * k, P99: 0.02 * k, "Median_TPOT": 0.001 * k,
+                                  "P99_TPOT": 0.003 * k})
+        for k in (1, 2, 4)
+    ]  # fmt: skip
+    assert rows(server_loads(tables(*reports))) == [
+        {
+            "run": f"r{number}", "label": None, "server": None, "setting": "max_concurrency", "load": k,
+            "rate": 100 * k, "rate_of": "output tokens/s", "saturated": k == 4, "ttft_median_s": 0.01 * k,
+            "ttft_p99_s": 0.02 * k, "tpot_median_s": 0.001 * k, "tpot_p99_s": 0.003 * k,
+        }
+        for number, k in enumerate((1, 2, 4), 1)
+    ]  # fmt: skip
 
 
 def test_repeats_of_a_load_are_one_point_of_the_curve() -> None:

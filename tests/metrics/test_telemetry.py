@@ -131,6 +131,25 @@ def test_telemetry_of_other_times_is_left_out() -> None:
     assert found == [(run, *row) for run in "23" for row in (("run", None, 1), ("step", 1, 0), ("step", 2, 1))]
 
 
+def test_samples_by_device_and_quantity() -> None:
+    """Two counters for the power: the one with the better name counts; readings of one time are averaged."""
+    readings: list[tuple[str, int | None, int, float]] = [
+        ("power_draw", 1, 10, 5.0), ("power_draw", 0, 20, 7.0), ("power_draw", 0, 10, 3.0), ("power_draw", 0, 10, 5.0),
+        ("power_draw", None, 30, 1.0), ("memory_used", 0, 10, 64.0),
+    ]  # fmt: skip
+    units = {"power_draw": "W", "memory_used": "B"}
+    (found,) = module.device_samples(Tables(by_hand("counters", [
+        {"name": name, "device": device, "start_ns": at, "value": value, "unit": units[name], "clock": "utc"}
+        for name, device, at, value in readings
+    ])))  # fmt: skip
+    assert (found.run, found.clock, found.first, found.last, found.nodes) == ("r", "utc", 10, 30, {})
+    assert [(device, name, series.times.tolist(), series.values.tolist()) for device, of in found.devices.items()
+            for name, series in of.items()] == [
+        (0, "power", [10, 20], [4.0, 7.0]), (0, "memory", [10], [64.0]), (1, "power", [10], [5.0]),
+        (None, "power", [30], [1.0]),
+    ]  # fmt: skip
+
+
 def test_steps_of_a_trace(tmp_path: Path) -> None:
     """The range of a step is its window. Times of a trace since 1970 are in UTC."""
     begin = int(START.timestamp() * 1e6)

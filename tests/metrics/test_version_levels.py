@@ -16,6 +16,7 @@ from perflog.metrics.many_runs.version_levels import (
     FigureOfRuns,
     UntrackedFigure,
     VersionSettings,
+    _at,
     _changed,
     _effect,
     figure_courses,
@@ -134,6 +135,8 @@ def test_the_error_of_a_change_is_that_of_a_cut() -> None:
     shared = _effect(Course([], shared=SharedScatter(1.5, 4.0)), before, after, 0.0)
     assert (shared.error, shared.freedom) == pytest.approx((math.sqrt((10 + 4 * 1.5) / 6), 6))
     assert math.isnan(_effect(Course([]), before[:1], after[:1], 0.0).error)
+    one_degree = _effect(Course([]), before[:1], after, 0.0)
+    assert (one_degree.error, one_degree.freedom) == pytest.approx((math.sqrt(8 * (1 + 1 / 2)), 1))
 
 
 A, B = ["a"], ["b"]
@@ -188,3 +191,13 @@ def test_the_drift_over_all_versions() -> None:
     """1 % of a logarithm from each of five versions to the next: exp(0.04) - 1."""
     course: Any = SimpleNamespace(course=SimpleNamespace(drift=0.01), values=(1.0,) * 5)
     assert FigureCourse.drift.__get__(course) == pytest.approx(math.exp(0.04) - 1)
+
+
+def test_the_mean_of_a_level_at_a_version() -> None:
+    """Values that grow by a tenth with each version: the geometric mean of versions 1 to 3, 2.42, carried to others."""
+    found: Any = SimpleNamespace(drift=math.log(1.1), members=lambda _: [1, 2, 3])
+    values = [2 * 1.1**k for k in range(6)]
+    level: Any = None
+    assert [_at(found, level, k, values) for k in (0, 2, 5)] == pytest.approx([2, 2.42, 2 * 1.1**5])
+    found.drift = 0.0
+    assert _at(found, level, 5, values) == pytest.approx(2.42)

@@ -97,6 +97,28 @@ def small() -> Tables:
     ])  # fmt: skip
 
 
+@cache
+def small_job() -> Tables:
+    """Two ranks that compute and reduce four times, from 20 ns on every 1000 ns; rank 1 computes 120 ns instead of 80.
+
+    The all-reduce begins when the rank has computed, and ends on both ranks at 240.
+    """
+    group = {"group": "dp", "group_ranks": "[0, 1]", "ranks": 2, "collective": "allreduce", "dtype": "BFloat16"}
+    events = []
+    for rank in (0, 1):
+        on: Event = {"rank": rank, "part": rank, "device": rank, "device_name": "H100"}
+        at: Event = {"rank": rank, "part": rank, "process": str(rank)}
+        for k in range(4):
+            begin, computed, number = 1000 * k, 1000 * k + 100 + 40 * rank, 10 * rank + 2 * k
+            events += [
+                host(begin, begin + 10, number=number, **at),
+                kernel(begin + 20, computed, correlation=number, **on),
+                host(begin + 10, begin + 20, number=number + 1, **at),
+                reduce(computed, begin + 240, stream=8, correlation=number + 1, seq=k, bytes=4096, **on, **group),
+            ]
+    return by_hand(events)
+
+
 def in_ns(table: pd.DataFrame, *left_out: str) -> list[Event]:
     """The rows of a metric with None for null and times in ns, without its run, label and some other columns."""
     return [

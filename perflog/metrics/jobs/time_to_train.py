@@ -37,7 +37,9 @@ _COLUMNS = (
     MetricColumn("max_s", "s", "lower", "slowest run"),
     MetricColumn("score_s", "s", "lower", "MLPerf's score: mean without the fastest and the slowest of all runs"),
     MetricColumn("differing", meaning="settings that are not the same in all runs of the folder"),
-    MetricColumn("first_line", meaning="line at which the clock starts; null if it counts from 0", brief=False),
+    MetricColumn(
+        "first_line", meaning="line at which the clock starts; null if it counts from 0", brief=False, type="Int64"
+    ),
     MetricColumn("last_line", meaning="line of the last reading", brief=False),
 )
 

@@ -18,7 +18,8 @@ from perflog.statistics.growth import Growth
 
 _COLUMNS = (
     *RUN_COLUMNS,
-    MetricColumn("table", meaning="number of the table of metric cases with the sizes as rows; null: they are runs"),
+    MetricColumn("table", meaning="number of the table of metric cases with the sizes as rows; null: they are runs",
+                 type="Int64"),
     MetricColumn("study", meaning="values of the settings that distinguish the study from others of the same mode"),
     MetricColumn(
         "mode", meaning="strong: constant batch of all GPUs; weak: constant batch of one GPU; null: no batch is known"
@@ -28,7 +29,7 @@ _COLUMNS = (
     MetricColumn("of", meaning="measured, or predicted from all measured sizes"),
     MetricColumn("gpus", meaning="number of GPUs"),
     MetricColumn("batch", meaning="samples or tokens of a step of all GPUs, as printed"),
-    MetricColumn("runs", meaning="number of runs of this size"),
+    MetricColumn("runs", meaning="number of runs of this size", type="Int64"),
     MetricColumn("speed", "1/s", "higher", "the rate of all GPUs; geometric mean over the runs"),
     MetricColumn("speedup", "", "higher", "speed / speed of the smallest size"),
     MetricColumn("efficiency", "1", "higher", "speedup / (gpus / gpus of the smallest size)"),

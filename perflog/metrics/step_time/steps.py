@@ -29,8 +29,8 @@ _COLUMNS = (
     MetricColumn("of", meaning="step_time, forward or backward, as printed"),
     MetricColumn("part", meaning="all: every step; steady: without the warm-up"),
     MetricColumn("n", meaning="number of steps in the part"),
-    MetricColumn("first_step", meaning="first step of the part"),
-    MetricColumn("last_step", meaning="last step of the part"),
+    MetricColumn("first_step", meaning="first step of the part", type="Int64"),
+    MetricColumn("last_step", meaning="last step of the part", type="Int64"),
     MetricColumn("median_s", "s", "lower", "median"),
     MetricColumn("median_low_s", "s", None, "lower end of its confidence interval (order statistics, binomial)"),
     MetricColumn("median_high_s", "s", None, "upper end of this interval"),
@@ -51,8 +51,8 @@ _COLUMNS = (
     MetricColumn("first_over_median", "", "lower", "first step / steady median", brief=False),
     MetricColumn("steps_averaged", meaning="number of steps that each printed value averages", brief=False),
     MetricColumn("left_out", meaning="printed steps that do not count, with the reason"),
-    MetricColumn("first_line", meaning="line of the part's first step", brief=False),
-    MetricColumn("last_line", meaning="line of the part's last step", brief=False),
+    MetricColumn("first_line", meaning="line of the part's first step", brief=False, type="Int64"),
+    MetricColumn("last_line", meaning="line of the part's last step", brief=False, type="Int64"),
 )
 
 

@@ -38,8 +38,8 @@ _COLUMNS = (
     MetricColumn("flops_formula", meaning="formula of the convention: FLOPs of one GPU in a step", brief=False),
     MetricColumn("part", meaning="all: every step; steady: without the warm-up"),
     MetricColumn("n", meaning="number of steps in the part"),
-    MetricColumn("first_step", meaning="first step of the part"),
-    MetricColumn("last_step", meaning="last step of the part"),
+    MetricColumn("first_step", meaning="first step of the part", type="Int64"),
+    MetricColumn("last_step", meaning="last step of the part", type="Int64"),
     MetricColumn("step_flops", "FLOP", None, "work of one GPU in a step, by the convention", brief=False),
     MetricColumn("tflops", "TFLOP/s", "higher", "per GPU: step_flops / median time"),
     MetricColumn(
@@ -49,7 +49,13 @@ _COLUMNS = (
     MetricColumn("tflops_total", "TFLOP/s", "higher", "per GPU: work of all steps of the part / their time"),
     MetricColumn("printed_tflops", "TFLOP/s", "higher", "median of the printed rates"),
     MetricColumn("n_printed", "", None, "number of printed rates in the part"),
-    MetricColumn("n_agree", "", None, "number of printed rates equal to step_flops / step time, within printed digits"),
+    MetricColumn(
+        "n_agree",
+        "",
+        None,
+        "number of printed rates equal to step_flops / step time, within printed digits",
+        type="Int64",
+    ),
     MetricColumn("device", meaning="GPU of the peak", brief=False),
     MetricColumn("peak_tflops", "TFLOP/s", None, "dense peak of one GPU"),
     MetricColumn("peak_source", meaning="source of the peak", brief=False),
@@ -67,8 +73,8 @@ _COLUMNS = (
     MetricColumn("samples_per_s", "1/s", "higher", "samples of the part / its time, from printed rates"),
     MetricColumn("samples_per_s_median", "1/s", "higher", "median of the printed rates"),
     MetricColumn("missing", meaning="values that the log does not give, so that a rate is null"),
-    MetricColumn("first_line", meaning="line of the part's first step", brief=False),
-    MetricColumn("last_line", meaning="line of the part's last step", brief=False),
+    MetricColumn("first_line", meaning="line of the part's first step", brief=False, type="Int64"),
+    MetricColumn("last_line", meaning="line of the part's last step", brief=False, type="Int64"),
 )
 
 

@@ -10,7 +10,7 @@ import pytest
 from support.field_logs import needs_corpus
 from support.metrics_logs import rows
 from support.rank_traces import buffer, collectives_of, trace_job, write_job
-from support.trace_tables import raw, real
+from support.trace_tables import in_ns, raw, real, small_job
 
 import perflog
 from perflog.metrics import (
@@ -90,3 +90,13 @@ def test_of_the_real_trace_all_kernels_of_collectives_are_timed_and_nothing_is_g
     assert sum(r["calls"] * (2 if r["timed"] == "transfer" else 1) for r in both) == 20
     assert rows(rank_pairs(real(0, 1))) == [] and rows(lateness(real(0, 1))) == []
     assert [r["offset_s"] for r in rows(rank_clocks(real(0, 1)))] == [None, None]
+
+
+def test_all_columns_of_a_small_job() -> None:
+    assert in_ns(collective_bandwidth(small_job())) == [
+        {
+            "op": "all_reduce", "group": "dp", "group_ranks": "[0, 1]", "dtype": "BFloat16", "of_ranks": 2,
+            "timed": "transfer", "rank": None, "calls": 4, "time_s": 400, "bytes": 4 * 4096, "median_bytes": 4096,
+            "largest": 4096, "algbw": 40.96, "busbw": 40.96, "peak_busbw": 40.96, "first_line": 4,
+        }
+    ]  # fmt: skip

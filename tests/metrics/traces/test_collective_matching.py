@@ -238,3 +238,16 @@ def test_bus_factors_of_nccl_tests() -> None:
     ops: Any = ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", None, "all_reduce"]
     factors = bus_factor(ops, [4, 4, 4, 4, 4, 4, 4, math.nan]).tolist()
     assert factors == pytest.approx([1.5, 0.75, 0.75, 0.75, 1, 1, math.nan, math.nan], nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("members", "by", "whole", "is_unlike"),
+    [([0, 0, 1], "order", False, True), ([0, 0, 1], "order", True, False), ([0, 0, 1], "seq", False, False),
+     ([0, 1], "order", False, False)],
+)  # fmt: skip
+def test_numbers_that_differ_are_a_doubt_where_order_matches_and_not_all_overlap(
+    members: list[int], by: str, whole: bool, is_unlike: bool
+) -> None:
+    calls, matched = pd.DataFrame({"member": members}), pd.DataFrame({"by": [by] * 2, "whole": [True, whole]})
+    found = matching._unlike_numbers(job_of(4, 5), calls, matched)
+    assert found == (f"{UNLIKE}rank 4 2, rank 5 1" if is_unlike else None)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from support.examples import examples
 from support.field_logs import needs_corpus
 from support.metrics_logs import row, rows
-from support.trace_tables import Event, by_hand, kernel, real, reduce
+from support.trace_tables import Event, by_hand, in_ns, kernel, real, reduce, small_job
 
 from perflog.metrics import collective_wait, stragglers
 from perflog.metrics.traces.collectives import collective_wait as module
@@ -346,3 +346,20 @@ def test_rows_have_the_label_of_the_first_member_of_one_run() -> None:
     assert Job(tuple(members), None, None).run_columns() == {"run": "r", "label": "a"}
     members[1].run = "s"
     assert Job(tuple(members), None, None).run_columns() == {"run": None, "label": None}
+
+
+def test_all_columns_of_a_small_job() -> None:
+    """Rank 0 waits 40 ns for rank 1 each time; the transfer of 4096 B takes 100 ns."""
+    same = {"op": "all_reduce", "group": "dp", "group_ranks": "[0, 1]", "stream": 8, "matched_by": "seq",
+            "collectives": 1, "ranks": 2, "of_ranks": 2, "bytes": 4096, "transfer_s": 100, "busbw_gbps": 40.96,
+            "wait_s": 20, "skew_s": 40, "end_skew_s": 0, "last": "rank 1", "clock_ok": True}  # fmt: skip
+    same["reason"] = None
+    found = in_ns(collective_wait(small_job()))
+    assert found == [same | {"place": k, "first_line": 4 + 4 * k} for k in range(4)]
+    few = "4 collectives in which its waiting is known: at least 20 are needed"
+    same = {"device_name": "H100", "collectives": 4, "transfer_s": 400, "score": None, "straggler": "undetermined",
+            "clock_ok": True, "reason": few}  # fmt: skip
+    names = ("rank", "device", "last_share", "wait_s", "imposed_s", "imposed_share")
+    assert in_ns(stragglers(small_job())) == [
+        same | dict(zip(names, row, strict=True)) for row in ((0, 0, 0, 160, 0, 0), (1, 1, 1, 0, 160, 160 / 3220))
+    ]

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from support.field_logs import CORPUS, needs_corpus
 from support.raw_traces import AUTOGRAD, time_by_range
-from support.trace_tables import by_hand
+from support.trace_tables import by_hand, in_ns, small
 from support.trace_tables import kernel as work
 
 import perflog
@@ -173,3 +173,26 @@ def test_ranges_of_a_trace_without_steps_are_compared() -> None:
     assert [(measure.name, run, round(values.item() * 1e9)) for measure, run, values in found] == [
         (ALL, "r", 40), ("forward", "r", 30), (OUTSIDE, "r", 10),
     ]  # fmt: skip
+
+
+def test_all_columns_of_a_small_trace() -> None:
+    names = (
+        "range",
+        "depth",
+        "kind",
+        "entered",
+        "launched",
+        "gpu_s",
+        "share",
+        "exclusive_s",
+        "host_s",
+        "path",
+        "first_line",
+    )
+    assert in_ns(device_ranges(small())) == [
+        {"rank": 0} | dict(zip(names, row, strict=True))
+        for row in (
+            ("ProfilerStep#N", 0, "step", 2, 6, 470, 1, 470, 1000, "ProfilerStep#N", 1),
+            ("load", 1, "range", 1, 0, 0, 0, 0, 80, "ProfilerStep#N > load", 14),
+        )
+    ]

@@ -9,6 +9,7 @@ from statistics import median_low
 import pytest
 from support.metrics_logs import rows
 from support.rank_traces import OFFSETS, Event, collectives_of, ns, sends_of, trace_job, write_job
+from support.trace_tables import in_ns, small_job
 
 import perflog
 from perflog.analysis.overview.reasons import bottleneck, late_rank_of
@@ -97,3 +98,17 @@ def test_the_rank_that_binds_one_of_several_runs(tmp_path: Path) -> None:
     first, second = late_rank_of(tables, late_run, Options(), "B")
     assert first.startswith("B: Bottleneck: rank 2; ")
     assert second.startswith("B: Rank 2 comes last in ") and "mostly sgemm" in second
+
+
+def test_all_columns_of_a_small_job() -> None:
+    """Between four collectives each rank computes three times, rank 1 for 40 ns more, and idles for 780 ns."""
+    names = ("rank", "doing", "name", "time_s", "longer_s", "ratio", "of_span")
+    found = [
+        (1, "compute", "gemm", 360, 120, 1.5, 120 / 3220), (0, "compute", "gemm", 240, 0, 1, 0),
+        (0, "idle", None, 2340, 0, 1, 0), (1, "idle", None, 2340, 0, 1, 0),
+    ]  # fmt: skip
+    assert in_ns(lateness(small_job())) == [
+        dict(zip(names, row, strict=True))
+        | {"device": row[0], "device_name": "H100", "typical_s": 240 if row[1] == "compute" else 2340}
+        for row in found
+    ]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from support.metrics_logs import rows
 from support.rank_traces import OFFSETS, collectives_of, ns, trace_job, write_job
-from support.trace_tables import by_hand, reduce
+from support.trace_tables import by_hand, in_ns, reduce, small_job
 
 import perflog
 from perflog.metrics import rank_clocks
@@ -92,3 +92,12 @@ def test_the_spread_is_the_scatter_of_the_ends() -> None:
     found = list(_rows(matched))
     assert [row["offset_s"] for row in found] == pytest.approx([0, 0], abs=1e-12)
     assert [row["spread_s"] for row in found] == pytest.approx([1.4826e-9] * 2, rel=1e-3)
+
+
+def test_all_columns_of_a_small_job() -> None:
+    """Rank 1 begins at 140 and ends at 240, rank 0 begins at 100: its clock is at most 100 behind or 140 ahead."""
+    same = {"device_name": "H100", "reference": "rank 0", "collectives": 4, "offset_s": 0, "spread_s": 0,
+            "possible": True, "clock_ok": True, "reason": None}  # fmt: skip
+    assert in_ns(rank_clocks(small_job())) == [
+        same | {"rank": rank, "device": rank, "least_s": -100 * rank, "most_s": 140 * rank} for rank in (0, 1)
+    ]

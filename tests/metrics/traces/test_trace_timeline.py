@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from support.field_logs import needs_corpus
 from support.paths import SHARED, TESTS
-from support.trace_tables import by_hand, kernel, reduce, step
+from support.trace_tables import by_hand, in_ns, kernel, reduce, small, step
 
 import perflog
 from perflog.metrics import Tables, critical_path, device_time, trace_timeline
@@ -116,3 +116,17 @@ def test_no_event_of_real_traces_is_lost() -> None:
 
 def test_logs_without_traces_have_none() -> None:
     assert trace_timeline(perflog.read(Path(TESTS / "data/training_sweep.txt"))).empty
+
+
+def test_states_of_the_device_of_a_small_trace() -> None:
+    """From the begin of the first step, 50 ns before the first kernel, to the end of the last."""
+    found = [row for row in in_ns(trace_timeline(small())) if (row["track"], row["part"]) == ("device", "trace")]
+    assert {(row["rank"], row["device"], row["device_name"], row["step"]) for row in found} == {(0, 0, "H100", None)}
+    assert [(row["kind"], row["begin_s"], row["span_s"], row["events"], row["time_s"]) for row in found] == [
+        (kind, begin, end - begin, 2 if end == 650 else 1, end - begin)
+        for kind, begin, end in (
+            ("idle: host", -50, -30), ("idle: launch", -30, 0), ("compute", 0, 100), ("memory", 100, 130),
+            ("communication", 130, 250), ("idle: sync", 250, 290), ("idle: launch", 290, 310), ("compute", 310, 330),
+            ("idle: host", 330, 450), ("idle: launch", 450, 470), ("compute", 470, 650), ("idle: host", 650, 950),
+        )
+    ]  # fmt: skip
