@@ -184,6 +184,24 @@ def test_nanotron() -> None:
     assert (unread(log), unread_figures(log)) == ({}, 0)
 
 
+def test_nemo_prints_means_since_the_line_before() -> None:
+    line = (
+        "Training epoch 0, iteration {0}/99 | global_step: {0} | reduced_train_loss: 2.5 | train_step_timing in s: 4\n"
+    )
+    log = read("".join(map(line.format, (19, 29, 39))).encode())
+    assert [row["steps_averaged"] for row in log.rows("steps")] == [10, 10, 10]
+
+
+def test_memory_of_primus() -> None:
+    """Used, free and all of it; with torchtitan the reserved, the active, and the reserved share."""
+    line = " iteration 1/ 50 | elapsed time per iteration (ms): 2000.0 | {} | lm loss: 1.179000E+01 |\n"
+    hip = "hip mem usage/free/total/usage_ratio: 33.81GB/254.18GB/287.98GB/11.74%"
+    titan = "memory usage/free/total: 145.40GiB/142.58GiB/(50.49%) | mfu: 45.67%"
+    rows = [read(line.format(memory).encode()).rows("steps")[0] for memory in (hip, titan)]
+    assert [row["memory_bytes"] for row in rows] == pytest.approx([33.81 * 2**30, 145.4 * 2**30])
+    assert rows[1]["mfu"] == pytest.approx(0.4567)
+
+
 MAXTEXT = """\
 Num_devices: 8, shape OrderedDict([('data', 1), ('fsdp', 8)])
 Config param per_device_batch_size: 8.0
@@ -562,9 +580,14 @@ def test_blocks_of_composer() -> None:
     log = whole("composer")
     assert [(row["step"], row["loss"]) for row in log.rows("steps")] == [(1, 11.2), (2, 11.1)]
     assert values(log)["device_tokens_per_sec"] == 65536.1
-    assert values(log)["mfu"] == 0.4512
-    assert values(log)["memory"] == pytest.approx(61.2e9)
+    assert (log.rows("steps")[0]["mfu"], log.rows("steps")[0]["memory_bytes"]) == (0.4512, pytest.approx(61.2e9))
     assert values(log)["eval_eval_LanguageCrossEntropy"] == 2.341
+
+
+def test_a_batch_of_composer_is_counted_through_the_epochs() -> None:
+    block = "[epoch={}][batch={}/480]:\n\t Train loss/train/total: 2.5000\n\t Train throughput/device/mfu: 0.4512\n"
+    log = read((block.format(1, 480) + block.format(2, 1)).encode())
+    assert [row["step"] for row in log.rows("steps")] == [480, 481]
 
 
 def test_blocks_of_olmo_core() -> None:
