@@ -149,14 +149,21 @@ class Overview(Struct, frozen=True):
         return nullable_frame(pd.DataFrame(rows))
 
     def value(self, figure: RunFigure, group: RunGroup) -> float | None:
-        """Return a group's value of a metric: of its run, or the mean over its runs; None if none has it."""
+        """Return a group's value of a metric: of its run, or the mean over its runs; None if none has it.
+
+        Each attempt of a job goes on where the one before ended: of a loss, the last one counts.
+        """
         values = [figure.values[run] for run in group.runs if run in figure.values]
+        if values and group.is_job and figure.is_last:
+            return values[-1]
         return sum(values) / len(values) if values else None
 
     def spread(self, figure: RunFigure, group: RunGroup) -> float | None:
         """Return how sure a value is, relative to it: half of the interval of a single run, or the SD over the runs."""
         if len(group.runs) == 1:
             return figure.spread.get(group.runs[0])
+        if group.is_job and figure.is_last:
+            return None
         values = [figure.values[run] for run in group.runs if run in figure.values]
         mean = sum(values) / len(values) if values else 0.0
         return stdev(values) / abs(mean) if len(values) > 1 and mean and isfinite(mean) else None

@@ -96,6 +96,7 @@ class RunFigure(Struct, frozen=True):
     `spread`: half of the 95 % interval of a value, relative to it, by run id; empty where nothing tells it. `digits`:
     significant digits that its values need at least. `levels`: by run id the medians of the levels of a run that has
     several, which no single value represents. `across`: by run id the least and the largest mean of its devices.
+    `is_last`: whether the values are the last that the runs print: of the attempts of a job, the last one's counts.
     """
 
     name: str
@@ -106,6 +107,7 @@ class RunFigure(Struct, frozen=True):
     digits: int = 3
     levels: Mapping[str, Sequence[float]] = field(default_factory=dict)
     across: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    is_last: bool = False
 
     @property
     def counts(self) -> bool:
@@ -626,7 +628,8 @@ def _named_values(tables: Tables) -> Iterator[RunFigure]:
 
 def _last(rows: Rows, name: str, unit: str) -> RunFigure:
     """The last of these values in each run."""
-    return RunFigure(name, unit, None, {run: float(run_rows["value"][-1]) for run, run_rows in rows.by("run").items()})
+    values = {run: float(run_rows["value"][-1]) for run, run_rows in rows.by("run").items()}
+    return RunFigure(name, unit, None, values, is_last=True)
 
 
 def _epochs(tables: Tables, options: Options) -> tuple[list[RunFigure], set[str]]:
@@ -643,7 +646,7 @@ def _loss(tables: Tables) -> Iterator[RunFigure]:
     for figure in _last_values(tables, Options()):
         words = figure.name.lower().replace(".", "_").split("_")
         if "loss" in words and (figure.name == "loss" or not EVALUATIONS.isdisjoint(words)):
-            yield replace(figure, digits=_LOSS_DIGITS)
+            yield replace(figure, digits=_LOSS_DIGITS, is_last=True)
 
 
 def _by_name(figures: Iterator[tuple[str, tuple[str, str, Better | None], float]]) -> Iterator[RunFigure]:

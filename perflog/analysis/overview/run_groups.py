@@ -34,7 +34,7 @@ class RunGroup(Struct, frozen=True):
 
     `mark`: #3 for the third run of the only log, else A, B, ... `name`: label, or name of the log or of its folder.
     `settings`: the ones in which the groups differ, as strings. `hosts`: runs of other hosts of the same job, which are
-    no repeats.
+    no repeats. `is_job`: whether the runs are attempts of one job, which are no repeats either.
     """
 
     mark: str
@@ -42,23 +42,19 @@ class RunGroup(Struct, frozen=True):
     runs: tuple[str, ...]
     settings: Mapping[str, str]
     hosts: tuple[str, ...] = ()
+    is_job: bool = False
 
 
 def run_groups(log: Log) -> list[RunGroup]:
     """Return the rows of an overview of these runs, in the order of the runs."""
     rows = log.arrow("runs").to_pylist()
     settings = settings_of_runs(rows)
-    if settings and all(
-        row.get("job") for row in rows
-    ):  # attempts: what one of them does not print is as in the others
-        printed_by_all = set[str].intersection(*map(set, settings.values()))
+    job_of = {row["run"]: row.get("job") for row in rows}
+    if settings and all(job_of.values()):  # attempts: what one of them does not print is as in the others
+        shared = set[str].intersection(*map(set, settings.values()))
         settings = {
-            run: {
-                name: value
-                for name, value in known.items()
-                if name in printed_by_all and not changes_with_a_restart(name)
-            }
-            for run, known in settings.items()
+            run: {name: value for name, value in of.items() if name in shared and not changes_with_a_restart(name)}
+            for run, of in settings.items()
         }
     keys = [key for key in log.run_keys if key.id in settings]
     telling = _telling([settings[key.id] for key in keys])
@@ -78,9 +74,15 @@ def run_groups(log: Log) -> list[RunGroup]:
             folder if len(keys_of_group) > 1 else names[keys_of_group[0].id],
             tuple(key.id for key in keys_of_group),
             values[keys_of_group[0].id],
+            is_job=_is_one_job([job_of[key.id] for key in keys_of_group]),
         )
         for i, ((folder, *_), keys_of_group) in enumerate(members.items())
     ]
+
+
+def _is_one_job(jobs: Sequence[str | None]) -> bool:
+    """Return whether several runs, by their jobs, are attempts of one."""
+    return len(jobs) > 1 and None not in jobs and len(set(jobs)) == 1
 
 
 def _telling(settings_by_run: Sequence[Settings]) -> list[str]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from support.metrics_logs import by_hand
 
 from perflog.analysis.overview.base_rows import base_rows
-from perflog.analysis.overview.run_groups import RunGroup, apart, no_repeats, run_groups
+from perflog.analysis.overview.run_groups import RunGroup, _is_one_job, apart, no_repeats, run_groups
 from perflog.analysis.repeats import Difference
 from perflog.log import RunKey
 from perflog.metrics import Options, Tables
@@ -61,6 +61,14 @@ def test_what_only_one_attempt_prints_is_no_difference() -> None:
     runs = [("x/a.txt", None, {"batch": 8}), ("x/a.txt", None, {})]
     assert [group[3] for group in listed(run_groups(log_of(*runs)))] == [{"batch": "8"}, {"batch": "-"}]
     assert [group[3] for group in listed(run_groups(log_of(*runs, job="r0")))] == [{}, {}]
+
+
+def test_many_attempts_of_a_job_are_one_row_of_no_repeats() -> None:
+    attempts: list[Made] = [("x/a.txt", None, {})] * 12
+    assert [group.is_job for group in run_groups(log_of(*attempts, job="r0"))] == [True]
+    assert [group.is_job for group in run_groups(log_of(*logs(12)))] == [False]
+    assert not any(group.is_job for group in run_groups(log_of(*logs(2), job="r0")))  # each has a row
+    assert not _is_one_job(["r0", "r5"]) and not _is_one_job(["r0", None])
 
 
 def test_logs_of_five_runs_that_nothing_tells_apart_are_a_row() -> None:

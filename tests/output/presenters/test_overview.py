@@ -103,6 +103,15 @@ def test_the_best_of_a_rate_is_the_highest() -> None:
     assert module._rows_shown(overview(groups=groups(10), figures=[rate])) == [9, 8, 7, 6, None, 3, 2, 1, 0]
 
 
+def test_of_attempts_the_last_loss_counts() -> None:
+    """They are no repeats: a mean and a deviation of losses on the way would be of nothing."""
+    job = [replace(group, is_job=True) for group in groups(1, runs=3)]
+    loss = RunFigure("loss", "", "lower", {"r0": 9.0, "r1": 5.0, "r2": 3.0}, is_last=True)
+    assert table(groups=job, figures=[STEP, loss]) == ["attempts step ± sd loss", "3 2 s ± 50.0 % 3"]
+    assert "runs" in table(groups=groups(1, runs=3), figures=[STEP, loss])[0]
+    assert overview(groups=groups(1, runs=3)).value(loss, groups(1, runs=3)[0]) == pytest.approx(17 / 3)
+
+
 def test_of_many_rows_with_few_values_the_first_are_shown() -> None:
     few = replace(STEP, values={f"r{n}": 1.0 for n in range(8)})
     assert module._rows_shown(overview(groups=groups(10), figures=[few])) == [0, 1, 2, 3, 4, 5, 6, 7, None]
