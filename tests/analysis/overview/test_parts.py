@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pytest
+from support.metrics_logs import by_hand
 
 from perflog.analysis.overview.parts import Part, percent
-from perflog.metrics import Options
+from perflog.metrics import Options, Tables
 from perflog.metrics.step_time.breakdown import TRACED_STEP, UNTIMED
 from perflog.metrics.step_time.waterfall import NOT_OF_A_STEP
 
@@ -33,7 +34,7 @@ def parts(monkeypatch: pytest.MonkeyPatch) -> Any:
         others = pd.DataFrame([*bars, bar("other", 1.0, run="other")])
         monkeypatch.setattr(module, "breakdown", SimpleNamespace(table_of=lambda *_: table))
         monkeypatch.setattr(module, "waterfall", SimpleNamespace(table=lambda *_: others))
-        tables: Any = None
+        tables = Tables(by_hand("steps", []))
         return [
             (each.name, round(each.seconds, 9), round(each.share, 9)) for each in module.parts(tables, "r", Options())
         ]
@@ -70,7 +71,7 @@ def test_without_parts_the_bars_of_the_waterfall_are_shown(parts: Any) -> None:
 
 def test_a_bar_keeps_its_doubt(parts: Any) -> None:
     parts(bars=(bar("a", 0.5, doubt="why"), bar("b", 0.4)))
-    tables: Any = None
+    tables = Tables(by_hand("steps", []))
     assert [each.doubt for each in module.parts(tables, "r", Options())] == ["why", None]
 
 
@@ -91,7 +92,11 @@ def test_unequal_ranks_are_no_untimed_part(
     rows = [part("a", 0.75), part("step", 0.25, kind=UNTIMED)]
     expected = [("a", 0.75, 0.75), (UNTIMED, 0.25 - unequal, 0.25 - unequal), ("unequal ranks", unequal, unequal)]
     assert parts(*rows) == [each for each in expected if each[1]]
-    assert all(each.doubt for each in module.parts(None, "r", Options()) if each.name == "unequal ranks")
+    assert all(
+        each.doubt
+        for each in module.parts(Tables(by_hand("steps", [])), "r", Options())
+        if each.name == "unequal ranks"
+    )
 
 
 def test_shares_are_shown_without_decimals() -> None:
