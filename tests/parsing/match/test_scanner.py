@@ -22,8 +22,10 @@ from perflog.formats.loader.format_file import load
 from perflog.formats.model import Line
 from perflog.formats.openings import opening_of
 from perflog.formats.registry import COMMON, known
-from perflog.parsing.match import fixed_width, scanner
-from perflog.parsing.match.rank_labels import strip_rank_labels
+from perflog.formats.vocabulary import DEVICE
+from perflog.parsing.match import fixed_width, rank_labels, scanner
+from perflog.parsing.match.numeric import MatchedLines
+from perflog.parsing.match.rank_labels import device_label, local_label, strip_rank_labels
 from perflog.parsing.match.records import BLANK, Batch, lines_of
 from perflog.parsing.match.scanner import Scanner
 from perflog.tables.row_order import PART_BITS
@@ -320,3 +322,53 @@ def test_a_number_that_the_next_record_tore_is_not_read(tmp_path: Path) -> None:
         made, [b"step 1 loss 2.5step 2 loss 2.25", b"step 3 loss 2.25step 4 loss 2.5", b"step 5 loss 2.5"]
     )
     assert [values["step"] for _, values, _ in records(made, batch).values()] == ["2", "3", "4", "5"]
+
+
+# --- rank labels ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("labels", "devices", "expected"),
+    [
+        (None, None, None), ([-1, -1], None, None), ([3, -1], None, [3, -1]), ([-1, 0], None, [-1, 0]),
+        (None, [1, 2], device_label(np.array([1, 2])).tolist()),
+        ([-1, -1], [1, 2], device_label(np.array([1, 2])).tolist()),
+        ([3, -1], [1, 2], [3, -1]),  # a label before the line says more
+    ],
+)  # fmt: skip
+def test_the_label_of_a_record(labels: list[int] | None, devices: list[int] | None, expected: list[int] | None) -> None:
+    places, given = np.arange(2), None if labels is None else np.array(labels)
+    columns: dict[str, Any] = {"n": np.array([5, 6])} | ({} if devices is None else {DEVICE: np.array(devices)})
+    found = scanner._Lines(bytearray(), places, places + 7, places, places, given).records(places, columns)
+    assert found.positions.tolist() == [7, 8] and list(found.columns) == ["n"]
+    assert (None if found.labels is None else found.labels.tolist()) == expected
+
+
+@pytest.mark.parametrize(
+    ("columns", "labels"),
+    [
+        ({}, None), ({"label": [3, 4]}, [3, 4]), ({rank_labels.LOCAL: [3, 4]}, local_label(np.array([3, 4])).tolist()),
+        ({DEVICE: [1, 2]}, device_label(np.array([1, 2])).tolist()), ({DEVICE: [1, 2], "label": [3, 4]}, [3, 4]),
+        ({DEVICE: [1, 2], rank_labels.LOCAL: [3, 4]}, local_label(np.array([3, 4])).tolist()),
+    ],
+)  # fmt: skip
+def test_the_label_of_lines_of_one_layout(columns: dict[str, list[int]], labels: list[int] | None) -> None:
+    parts: dict[int, list[Any]] = {}
+    of_lines: dict[str, Any] = {name: np.array(values) for name, values in (columns | {"n": [5, 6]}).items()}
+    matches = [(4, MatchedLines(np.array([1, 2]), of_lines)), (5, MatchedLines(np.array([], np.int64), {}))]
+    scanner._add(parts, matches, np.array([10, 20, 30]))
+    ((found,),) = parts.values()
+    assert list(parts) == [4] and found.positions.tolist() == [20, 30] and list(found.columns) == ["n"]
+    assert (None if found.labels is None else found.labels.tolist()) == labels
+
+
+@pytest.mark.parametrize("has_labels", [False, True])
+def test_a_line_of_numbers_without_a_label_may_be_the_rest_of_a_torn_one(has_labels: bool, tmp_path: Path) -> None:
+    """Where other lines have labels. A line with words is read all the same."""
+    entry = '[[line]]\nname = "{}"\ntable = "values"\ntext = "{}"\nsample = "{}"\n'.format
+    text = entry("bare", "{a:d} {b:d}", "5 3") + entry("told", "it has {a:d} parts", "it has 3 parts")
+    own = load(given_file(tmp_path, f'title = "own"\n{text}'))
+    found = Scanner(lines_of([own]), rank_labels.Labels(has_labels=has_labels))
+    (batch,) = scanned(found, [b"[rank2]:5 3", b"7 4", b"it has 3 parts", b"[rank1]:it has 4 parts"])
+    shown = {place >> PART_BITS: (name, label) for place, (name, _, label) in records(found, batch).items()}
+    assert shown == {1: ("bare", 2), 3: ("told", -1), 4: ("told", 1)} | ({} if has_labels else {2: ("bare", -1)})
