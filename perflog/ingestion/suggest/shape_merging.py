@@ -119,7 +119,7 @@ def _words_needed(key: Key, place: int) -> int:
         return _KEY_VARIES
     names, after = _name_places(key), key[place + 1 :]
     until_number = after[: after.index(_NUMBER)] if _NUMBER in after else ()
-    if until_number and all(x in (" ", "|") for x in until_number) and "|" in until_number:  # `| fps | 202 |`
+    if "|" in until_number and all(x in (" ", "|") for x in until_number):  # `| fps | 202 |`
         return _KEY_VARIES
     if _NUMBER not in after or any(x in until_number for x in (",", ";", "|", "]", "-", ">")):
         return _VARIES

@@ -39,6 +39,7 @@ WORDS = ["alpha", "beta", "gamma", "delta", "epsilon"]
         ("{} forward 3.1 backward 6.2", 4, True), ("{} forward 3.1 backward 6.2", 3, False),  # begins a row
         ("{} forward: 3.1", 5, False),  # the word names the number
         ("note {}, loss 3.1", 3, True), ("note {}, loss 3.1", 2, False), ("note | {} | 3.1", 5, False),
+        ("note {} | of 3.1", 3, True),
         ("5 {} ticks", 5, False), ("abc {}", 3, True), ("ab {}", 3, False), ("{}", 3, False),
     ],
 )  # fmt: skip
@@ -68,7 +69,7 @@ def test_two_words_of_a_line_may_vary() -> None:
 
 
 def test_names_with_digits_are_shapes_of_their_own() -> None:
-    lines = ["p50 latency: 9.4", "p99 latency: 10.5", "p50 latency: 9.5"]
+    lines = ["p50 latency: 9.4", "p99 latency: 10.5", "p50 latency: 9.5", "p99 latency: 10.5"]
     assert [(count, found) for _, count, found in merged(lines)] == [(1, [lines[1]]), (2, [lines[0], lines[2]])]
 
 

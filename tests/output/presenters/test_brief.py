@@ -64,6 +64,8 @@ def test_warnings_and_commands() -> None:
     assert texts("Warning", **fields) == ["Warning: torn 0", "Warning: torn 1", "Warning: torn 2"]
     assert texts("Doubt", **fields) == []
     assert lines(**fields)[-2:] == [("Next: perflog a", module._FAILURE), ("Next: perflog b", module._LAST)]
+    whole = [line.text for line in module._overview(overview(**fields)) if line.whole]
+    assert whole == ["Next: perflog a", "Next: perflog b"]  # a part of a command is none
 
 
 def test_doubts_have_the_first_line_that_proves_them() -> None:

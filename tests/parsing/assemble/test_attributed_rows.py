@@ -192,6 +192,11 @@ def test_steps_and_ranks_of_a_file_fill_what_nothing_else_states() -> None:
     rows.fill_from_name({"step": 9, "rank": 2}, 0, 3)
     assert (rows.step.tolist(), rows.step_known.tolist()) == ([9, 5, 9, 0], [True, True, True, False])
     assert rows.ranks.rank.tolist() == [2, 7, 2, -1]
+    rows.ranks.rank[1] = 0  # a printed rank has no rule
+    rows.ranks.rule[1] = -1
+    rows.fill_from_name({"rank": 5}, 0, 3)
+    assert rows.ranks.rank.tolist() == [2, 0, 2, -1]
+    rows.ranks.fill(np.array([1]), 7, HEADER)
     rows.fill_from_name({"rank": -1}, 0, 4)
     rows.fill_from_name({"rank": 1 << 31}, 0, 4)
     assert rows.ranks.rank.tolist() == [2, 7, 2, -1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,21 @@ from support.reading import Reading, read
 import perflog
 from perflog.errors import FormatError
 from perflog.formats.loader.format_file import load
+from perflog.formats.model import Line
+from perflog.formats.template import Template
 from perflog.parsing.assemble.attributed_rows import BAR, CLOCK, LINE, ClockColumns
 from perflog.parsing.assemble.runs.run_state import ClockTotal
-from perflog.parsing.assemble.steps.run_clocks import _Clock, _is_event, _read_elapsed, _read_steps, _starts, _stopped
+from perflog.parsing.assemble.steps.run_clocks import (
+    _Clock,
+    _is_event,
+    _rates,
+    _read_elapsed,
+    _read_steps,
+    _starts,
+    _stopped,
+)
 from perflog.parsing.assemble.steps.step_windows import UNKNOWN
-from perflog.parsing.match.ordered.bar_table import APART
+from perflog.parsing.match.ordered.bar_table import APART, SMOOTHED
 from perflog.parsing.match.records import Records
 from perflog.tables.row_order import PART_BITS
 
@@ -376,3 +387,31 @@ def test_a_bar_counts_where_the_stamps_are_of_a_process_that_relays_it(stamps: s
         for step, (stamp, clock) in enumerate(zip(stamps.split(), clocks, strict=True), 36)
     )
     assert {row["step_time_by"] for row in read(text.encode()).rows("steps")} == {None, by}
+
+
+class MadeRows:
+    """Rows of a line that prints no time of a step by itself."""
+
+    def __init__(self, line: Line, columns: dict[str, list[float]]) -> None:
+        self.line, self.joined = line, dict[str, Any]()
+        self.records = Records(np.arange(2), {name: np.array(values) for name, values in columns.items()})
+        self.prints = lambda name: False
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+
+@pytest.mark.parametrize(
+    ("table", "of_bar", "columns", "times"),
+    [
+        ("steps", True, {SMOOTHED: [0.5, math.nan], "rate": [4.0, 8.0]}, [0.5, math.nan]),  # of a bar too short
+        ("steps", False, {SMOOTHED: [0.5, 0.5]}, [math.nan] * 2),
+        ("values", True, {SMOOTHED: [0.5, 0.5]}, [math.nan] * 2),
+        ("steps", True, {"loss": [1.0, 1.0]}, [math.nan] * 2),
+    ],
+)
+def test_the_time_of_a_step_by_the_rate_of_a_bar(
+    table: str, of_bar: bool, columns: dict[str, list[float]], times: list[float]
+) -> None:
+    rows = MadeRows(Line("bar", Template("{loss:f} {rate:f}"), table=table, clock_of_bar=of_bar), columns)
+    assert _rates(rows).tolist() == pytest.approx(times, nan_ok=True)  # type: ignore[arg-type]
