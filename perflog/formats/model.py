@@ -28,6 +28,9 @@ NOT_KNOWN = -1
 RUNNING_MEAN = -2
 """Value of `covers` for a line of means since a step that it does not print."""
 
+COUNTED_AGAIN = -1
+"""Value of `first_step` for a program whose first line may be of one step, which the next line covers too."""
+
 
 STEP_BY = ("bar", "bar_in_front", "next_bar")
 """Values of `step_by`: a line takes its step from the state of a progress bar beside it, from the state before it
@@ -99,7 +102,8 @@ class Line(Struct, frozen=True, eq=False):
         each_process: Whether each process of a job prints this line, which opens a run.
         covers: Number of steps that one line covers, `SINCE_PREVIOUS`, `NOT_KNOWN` or `RUNNING_MEAN`.
         window: The number of steps that a line covers, computed from its numbers; it comes before `covers`.
-        first_step: With `SINCE_PREVIOUS`, the step from which on the first line covers all steps; None if unknown.
+        first_step: With `SINCE_PREVIOUS`, the step from which on the first line covers all steps, or `COUNTED_AGAIN`;
+            None if unknown.
         phases: The fields of a line of table `steps` that are times of phases: each is a row of table `phases`.
         parts: The fields that are times of parts of the step, and so phases, if the numbers of the log agree.
         whole: The field that is the time of the step if they agree; "" for none.

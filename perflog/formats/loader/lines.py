@@ -10,7 +10,7 @@ from perflog.formats import vocabulary
 from perflog.formats.expressions import Expression
 from perflog.formats.families.base import WITNESSES, reasons
 from perflog.formats.loader.toml import Entry
-from perflog.formats.model import NOT_KNOWN, RUNNING_MEAN, SINCE_PREVIOUS, STEP_BY, Line, SecondRow
+from perflog.formats.model import COUNTED_AGAIN, NOT_KNOWN, RUNNING_MEAN, SINCE_PREVIOUS, STEP_BY, Line, SecondRow
 from perflog.formats.template import LIST_DEPTH, Field
 from perflog.tables.schema import PER_FIELD, SLOWEST_RANK, TABLES, column_for
 from perflog.units import UNITS, Unit
@@ -156,11 +156,13 @@ def _window(entry: Entry) -> Expression | None:
 
 
 def _first_step(entry: Entry, covers: int) -> int | None:
-    first: int | None = entry.get("first_step", int)
-    if first is not None and (covers != SINCE_PREVIOUS or first < 0):
-        help = 'the number that the program gives its first step, with covers = "since_previous"'
+    """Load the step from which on the first line counts, or that the line after it counts the first step again."""
+    first: object = entry.get("first_step", object)
+    is_step = isinstance(first, int) and first >= 0
+    if first is not None and (covers != SINCE_PREVIOUS or not (is_step or first == "again")):
+        help = 'the number that the program gives its first step, or "again", with covers = "since_previous"'
         raise entry.error("`first_step` says from which step on the first line counts", "first_step", help)
-    return first
+    return COUNTED_AGAIN if first == "again" else first if isinstance(first, int) else None
 
 
 def _step_by(entry: Entry) -> str | None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perflog.formats.model import COUNTED_AGAIN
 from perflog.parsing.assemble.steps.step_windows import UNKNOWN, CoveredSteps, windows
 
 
@@ -44,6 +45,21 @@ def covered(steps: list[int], epochs: list[int] | None = None, first_step: int =
 )
 def test_a_line_covers_the_steps_since_the_line_before_it(steps: list[int], expected: list[int]) -> None:
     assert covered(steps) == expected
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        ([1, 10, 20], [1, 10, 10]),
+        ([504, 510, 520], [1, 7, 10]),  # resumed within an interval
+        ([1, 10, 20, 11, 20, 30], [1, 10, 10, 1, 10, 10]),  # a second start
+        ([10, 20, 30], [10, 10, 10]),  # the first line is at the end of an interval
+        ([1, 2, 3], [1, 1, 1]),
+        ([1, 10], [1, 9]),  # nothing shows the interval
+    ],
+)
+def test_a_first_step_that_is_printed_beside_its_interval(steps: list[int], expected: list[int]) -> None:
+    assert covered(steps, first_step=COUNTED_AGAIN) == expected
 
 
 def test_the_counter_starts_again_in_each_epoch() -> None:

@@ -7,7 +7,8 @@ A line covers the steps since the line before it. Two kinds of lines have no suc
 lines beside them:
 
 - The first line of a run, and the first after the counter went back or started again. A resumed run does not count
-  from 1. Only a format can say at which step the counter starts (`first_step`).
+  from 1. Only a format can say at which step the counter starts (`first_step`), or that its program prints the first
+  step of a start for its own, and again as part of the interval that ends at the next line (`COUNTED_AGAIN`).
 - A line after lost lines: its jump is a multiple of the interval before and after it.
 """
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from perflog.arrays import Ints, Mask
+from perflog.formats.model import COUNTED_AGAIN
 
 UNKNOWN = 0
 """Number of steps of a line where nothing states it."""
@@ -32,7 +34,8 @@ def windows(ranks: Ints, steps: Ints, epochs: Ints, first_steps: Ints) -> Ints:
         ranks: The rank that printed each line; the lines of a rank are together.
         steps: The printed steps.
         epochs: The epoch of each.
-        first_steps: By line, the step at which its counter starts; UNKNOWN if its format does not say so.
+        first_steps: By line, the step at which its counter starts; UNKNOWN if its format does not say so;
+            COUNTED_AGAIN for a program that prints the first step of a start beside the interval that it belongs to.
     """
     first = _starts(ranks, steps, epochs)
     jumps = np.diff(steps, prepend=0)
@@ -54,7 +57,17 @@ def windows(ranks: Ints, steps: Ints, epochs: Ints, first_steps: Ints) -> Ints:
     for i in np.flatnonzero(first).tolist():
         has_line_before = i > 0 and ranks[i - 1] == ranks[i]
         covered[i] = _of_first_line(i, steps, first, first_steps, covered, has_line_before)
+        if first_steps[i] == COUNTED_AGAIN and _is_beside_interval(i, steps, first):
+            covered[i], covered[i + 1] = 1, steps[i + 1] - steps[i] + 1
     return covered
+
+
+def _is_beside_interval(i: int, steps: Ints, first: Mask) -> bool:
+    """Return whether the first line of a stretch is at no end of an interval, and the next lines are."""
+    if i + 2 >= len(steps) or first[i + 1 : i + 3].any():
+        return False
+    interval = int(steps[i + 2] - steps[i + 1])
+    return interval > 1 and int(steps[i + 1]) % interval == 0 and int(steps[i]) % interval != 0
 
 
 def _starts(ranks: Ints, steps: Ints, epochs: Ints) -> Mask:
@@ -78,7 +91,7 @@ def _beside(jumps: Ints, stretch: Ints, by: int) -> Ints:
 def _of_first_line(i: int, steps: Ints, first: Mask, first_steps: Ints, covered: Ints, has_line_before: bool) -> int:
     """Return what the first line of a stretch covers: the interval of its neighbours, but no more steps than passed."""
     step, start = int(steps[i]), int(first_steps[i])
-    if start != UNKNOWN and step >= start:
+    if start not in (UNKNOWN, COUNTED_AGAIN) and step >= start:
         return step - start + 1
     if step <= 1:
         return 1
