@@ -620,6 +620,23 @@ def test_a_label_of_another_run_before_a_pair(line: str) -> None:
     assert [json.loads(run["config"]) for run in read(log.encode()).rows("runs")] == [{"world_size": 8}]
 
 
+@pytest.mark.parametrize(
+    ("line", "config"),
+    [
+        ("lr: 0.1, batch_size: 32", {"lr": 0.1, "batch_size": 32}),
+        ("Namespace(lr=0.1, model='gpt2', seed=1)", {"lr": 0.1, "seed": 1}),
+        ("lr: 0.1, 0.2", {}),  # of two groups of parameters
+        ("param group 0: lr: 0.1, weight_decay: 0.01", {}),
+    ],
+)
+def test_a_learning_rate_beside_settings_is_one(line: str, config: dict[str, float]) -> None:
+    """Also below the label of a rank, and in all ranks."""
+    log = "".join(f"{rank}: {line}\n" for rank in range(2)) + "".join(
+        f"{k % 2}: step {k // 2} loss 0.5\n" for k in range(8)
+    )
+    assert [json.loads(run["config"]) for run in read(log.encode()).rows("runs")] == [config]
+
+
 FAIRSEQ = """\
 | epoch 022 | loss 4.290 | wps 10476 | num_updates 179247 | lr 2.5e-05 | gnorm 0.321 | wall 32337 | train_wall 31350
 | saved checkpoint checkpoints/checkpoint22.pt (epoch 22 @ 179247 updates) (writing took 0.394 seconds)
