@@ -42,6 +42,13 @@ def test_a_series_has_its_ends_and_its_extremes() -> None:
     }  # fmt: skip
 
 
+def test_the_order_of_rows_is_that_of_their_lines() -> None:
+    values = [row | {"line": line} for line, row in enumerate(series("a", (0, 9.0), (1, 3.5), (2, 3.25), (3, 3.75)), 1)]
+    in_order = records(curves(tables(a=values)))
+    for order in ((3, 2, 1, 0), (0, 3, 1, 2), (1, 0, 3, 2)):
+        assert records(curves(tables(a=[values[k] for k in order]))) == in_order
+
+
 def test_the_cells_of_a_table_of_cases_are_no_curves(tmp_path: Path) -> None:
     path = tmp_path / "sizes.csv"
     path.write_text("kernel,size,GB/s\n" + "".join(f"{k},{n},{n / 7:.2f}\n" for k in ("a", "b") for n in (8, 16, 64)))

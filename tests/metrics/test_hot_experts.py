@@ -8,6 +8,7 @@ from pathlib import Path
 from statistics import mean, median
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -159,3 +160,12 @@ def test_the_imbalance_of_a_job_is_the_median_of_its_layers() -> None:
     job = ExpertJob({}, "r", None, layers)
     assert list(job.imbalances().items()) == [(1, 1.5), (2, 1.5), (3, 1.0)]
     assert layers[1].hottest == [9, None]
+
+
+def test_each_of_several_runs_has_its_own_job_and_run() -> None:
+    loads = [{"run": run, "step": 1, "expert": expert, "unit": "token", "amount": float(amount)}
+             for run, of in (("r", (1, 3)), ("s", (4, 0))) for expert, amount in enumerate(of)]  # fmt: skip
+    made = by_hand("loads", loads)
+    runs = pd.concat([made["runs"], made["runs"].assign(run="s")])
+    found = rows(hot_experts({"runs": runs, "loads": made["loads"]}), of="step")
+    assert [(row["run"], row["imbalance"], row["runs"]) for row in found] == [("r", 0.5, 1), ("s", 1.0, 1)]

@@ -15,6 +15,7 @@ from perflog.metrics.run_rows import (
     lines_of_runs,
     orders_of_rows,
     rank_means,
+    steady_runs,
     step_rows,
     totals_of_steps,
     worlds_of,
@@ -120,6 +121,12 @@ def test_numbers_of_ranks() -> None:
     rows = [step("r0", 1, 1.0), step("r1", 1, 1.0)]
     found = step_rows(tables(*rows, worlds=(None, 4)), "steps", "step_time_s", 0)
     assert worlds_of(found.runs).tolist() == [pytest.approx(NAN, nan_ok=True), 4]
+
+
+def test_without_rows_there_are_no_runs() -> None:
+    none = np.zeros(0, np.int64)
+    runs, index = steady_runs(tables(step("a", 1, 1.0)), none, none, none.astype(np.float64), 0)
+    assert (runs, len(index)) == ([], 0)
 
 
 def test_sums_of_the_steps_of_each_part() -> None:

@@ -119,7 +119,9 @@ def test_printed_nan_is_a_value(tmp_path: Path) -> None:
 
 
 def test_a_series_may_be_kept_without_a_direction(tmp_path: Path) -> None:
-    assert lasts(tmp_path, [*losses(2.5), *values("odd", 1.0, 3.0)], ("odd",))[1:] == [("odd", "", None, 3.0)]
+    lines = [*losses(2.5), *values("odd", 1.0, 3.0), *values("val_loss", 2.0)]
+    assert lasts(tmp_path, lines, ("odd",))[1:] == [("odd", "", None, 3.0), ("val_loss", "", "lower", 2.0)]
+    assert lasts(tmp_path, lines, ("val_loss",))[1:] == [("val_loss", "", None, 2.0)]  # as it is declared
 
 
 @pytest.mark.parametrize(

@@ -268,3 +268,14 @@ def test_statistics_of_several_benchmarks_represent_none() -> None:
     values = dict(module._request_values(rows))
     assert {name: of.by for name, of in values.items()} == {"ttft": module.REQUESTS, "itl": module.PRINTED}
     assert values["ttft"].values["mean"] == 2.0 and values["ttft"].n == 2
+
+
+@pytest.mark.parametrize(
+    ("keys", "names"),
+    [(["ttft"] * 3, ["ttft"]), (["ttft"], []), (["p75_ttft"] * 3, []), (["ttft_std"] * 3, []), (["mean_ttft"] * 3, []),
+     (["loss"] * 3, []), (["mean_ttft", "loss"], ["ttft"])],
+)  # fmt: skip
+def test_values_that_are_latencies_of_requests(keys: list[str], names: list[str]) -> None:
+    """A statistic of several benchmarks represents none of them, and a single value is of no distribution."""
+    values = [{"key": key, "unit": "s", "value": 1.0 + k} for k, key in enumerate(keys)]
+    assert serving(by_hand("values", values))["of"].tolist() == names

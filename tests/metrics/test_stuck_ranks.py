@@ -322,3 +322,19 @@ def test_comparisons_read_the_calls_of_each_group(monkeypatch: pytest.MonkeyPatc
         ("calls pending in group g (DP)", "lower", "r", 8.0), ("calls completed in group g (DP)", None, "r", 6.0),
         ("calls pending in group h", "lower", "r", 2.0),
     ]  # fmt: skip
+
+
+def test_calls_are_known_by_their_number_and_name() -> None:
+    usual = {"run": "r", "rank": 0, "group": "g", "seq": 3, "collective": "reduce", "category": "scheduled", "bytes": 8}
+    changes: list[dict[str, Any]] = [
+        {},
+        {"seq": None},
+        {"seq": 4, "collective": None},
+        {"seq": 5, "category": "completed"},
+    ]
+    job = Job()
+    _add_calls({"r": job}, Tables(by_hand("events", [usual | change for change in changes])).rows("events"))
+    assert job.calls == {("g", 3): "reduce", ("g", 5): "reduce"} and job.waiting == {0}
+    assert {key: [call.pending for call in calls.values()] for key, calls in job.own_calls.items()} == {
+        ("g", 3): [True], ("g", 5): [False],
+    }  # fmt: skip

@@ -44,6 +44,12 @@ def test_shares_of_a_period(tmp_path: Path) -> None:
     assert queue == [0.0] * 90 + [1.0] * 10 + [0.0] * 100
 
 
+@pytest.mark.parametrize(("length", "share"), [(1, 1.0), (2, 0.0), (3, 0.0)])
+def test_work_that_is_shorter_than_its_call(tmp_path: Path, length: int, share: float) -> None:
+    (row,) = launches(traced(tmp_path / "a.json", *launched(0, 5, length, 1, lasts=2))).to_dict("records")
+    assert row["short_share"] == share
+
+
 def test_nothing_is_known_without_launches(tmp_path: Path) -> None:
     kernels = [event("kernel", "a", at, 5, tid=7, device=0, stream=7) | {"pid": 0} for at in (0, 10)]
     log = traced(tmp_path / "a.json", *kernels)

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
 from support.memory_traces import MIB, Allocator, random_program, replay, training, write
+from support.metrics_logs import rows
 from support.nsys_files import TID, write_tables
 from support.trainer_ranks import ForkedRanks
 
@@ -103,18 +104,40 @@ def test_frees_alone_have_a_curve(tmp_path: Path, before: int) -> None:
 
 
 def test_who_held_the_memory_of_a_step(tmp_path: Path) -> None:
+    """The outputs of three layers and the first gradient, 8 MiB, and 100 MiB from before the trace."""
     log = perflog.read(write(tmp_path / "a.json", training()))
-    row = only(memory_peak(log))
-    assert (row["memory"], row["device"], row["step"], row["peak"]) == ("device", 0, 3, 108 * MIB)
-    assert (row["reserved"], row["not_traced"], row["blocks"], row["growth"]) == (108 * MIB, 100 * MIB, 4, 0.0)
-    assert row["fragmentation"] == 0.0
-    holders = memory_holders(log)
-    assert list(zip(holders["holder"], holders["bytes"], strict=True)) == [
-        (NOT_TRACED, 100 * MIB), ("Linear_2: aten::addmm", 3 * MIB), ("Linear_1: aten::addmm", 2 * MIB),
-        ("backward: aten::mm", 2 * MIB), ("Linear_0: aten::addmm", MIB),
+    same = {"run": log.runs["run"].item(), "label": None, "rank": None, "memory": "device", "device": 0,
+            "device_name": None, "process": "9"}  # fmt: skip
+    assert rows(memory_peak(log)) == [
+        same | {"peak": 108 * MIB, "basis": "printed", "at_s": pytest.approx(16.5e-6), "step": 3,
+                "reserved": 108 * MIB, "fragmentation": 0, "reserved_peak": 108 * MIB, "blocks": 4,
+                "not_traced": 100 * MIB, "growth": 0, "freed_unknown": 0, "first_line": 20},
     ]  # fmt: skip
-    assert holders["range"].iloc[1] == "ProfilerStep#N > forward > Linear_2"
-    assert holders["oldest_step"].tolist()[1:] == [3, 3, 3, 3]
+    names = ("holder", "operator", "range", "first_line", "bytes", "blocks", "oldest_step")
+    step, forward = "ProfilerStep#N", "ProfilerStep#N > forward"
+    held = [
+        (NOT_TRACED, None, None, None, 100, None, None),
+        ("Linear_2: aten::addmm", "aten::addmm", f"{forward} > Linear_2", 13, 3, 1, 3),
+        ("Linear_1: aten::addmm", "aten::addmm", f"{forward} > Linear_1", 7, 2, 1, 3),
+        ("backward: aten::mm", "aten::mm", f"{step} > backward", 20, 2, 1, 3),
+        ("Linear_0: aten::addmm", "aten::addmm", f"{forward} > Linear_0", 1, 1, 1, 3),
+    ]
+    assert rows(memory_holders(log)) == [
+        same | dict(zip(names, row, strict=True)) | {"bytes": row[4] * MIB, "share": row[4] / 108} for row in held
+    ]
+    first, second = (
+        [row for row in rows(memory_curve(log)) if row["first_line"] == line] for line in (1, 7)
+    )  # the first layer, then the second
+    common = {"step": 3, "is_peak": False}
+    assert [row for row in first if row["bytes"]] == [
+        same | common | {"at_s": pytest.approx(2.5e-6), "holder": holder, "bytes": size * MIB, "allocated": 101 * MIB,
+                         "reserved": 102 * MIB, "first_line": 1}
+        for holder, size in (("Linear_0: aten::addmm", 1), (NOT_TRACED, 100))
+    ]  # fmt: skip
+    assert {row["holder"]: row["bytes"] // MIB for row in second} == {
+        "Linear_2: aten::addmm": 0, "backward: aten::mm": 0, "Linear_1: aten::addmm": 2, "Linear_0: aten::addmm": 1,
+        NOT_TRACED: 100,
+    }  # fmt: skip
 
 
 def test_memory_that_grows_is_a_finding_and_memory_that_does_not_is_none(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perflog.metrics.traces.input_shapes import shapes_text
+from perflog.metrics.traces.operators import operator_work
 from perflog.metrics.traces.operators.operator_work import (
     CLASSES,
     Work,
@@ -530,3 +531,27 @@ def test_sizes_of_a_shape_agree_with_those_that_are_known(
     found: dict[str, Any] = {"k": 7}
     assert _bind(names, shape, found) == fits
     assert {name: size for name, size in found.items() if name in known} == known
+
+
+def test_bytes_of_an_element_by_the_number_of_its_type() -> None:
+    """As torch numbers its types; types of fewer than eight bits, and those that no tensor has, are unknown."""
+    sizes = [1, 1, 2, 4, 8, 2, 4, 8, 4, 8, 16, 1, *[None] * 3, 2, *[None] * 7, 1, 1, 1, 1, *[None] * 17, 1]
+    assert [operator_work._SCALAR_TYPE_BYTES.get(number) for number in range(len(sizes))] == sizes
+    for number, dtype in (
+        (2, torch.int16),
+        (5, torch.half),
+        (9, torch.complex64),
+        (15, BF16),
+        (25, torch.float8_e5m2fnuz),
+    ):
+        assert operator_work._SCALAR_TYPE_BYTES[number] == dtype.itemsize
+
+
+@pytest.mark.parametrize(("sizes", "expected"), [([2, 3], 6), ([2, 0], 0), ([], 1), (4, 4), ([2, -1], None)])
+def test_the_product_of_sizes(sizes: Any, expected: int | None) -> None:
+    """No element where one of them is 0."""
+    if expected is None:
+        with pytest.raises(ValueError, match="-1"):
+            operator_work._product(sizes)
+    else:
+        assert operator_work._product(sizes) == expected

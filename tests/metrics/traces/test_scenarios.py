@@ -234,3 +234,21 @@ def test_the_row_of_equal_stages(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (row["run"], row["of"], row["n"], row["replayed"]) == ("r", "traced step", 4, 1.0)
     assert (row["time_s"], row["without_s"], row["gain_s"], row["error_s"]) == (10.0, 8.5, 2.5, 1.0)
     assert row["gain"] == 0.25
+
+
+@pytest.mark.parametrize(("in_steps", "of"), [(True, "traced step"), (False, "trace")])
+def test_the_rows_of_ranks_as_fast_as_the_median(monkeypatch: pytest.MonkeyPatch, in_steps: bool, of: str) -> None:
+    """Two steps of 60 ns, replayed in 55: with rank 4 as fast as the median 50, with rank 5 no shorter."""
+    members = [SimpleNamespace(run="r", rank=rank, device=rank - 4, device_name="H100") for rank in (4, 5)]
+    job = SimpleNamespace(members=members, in_steps=in_steps, n=2,
+                          replay=SimpleNamespace(traced=120, unchanged=110, without=[100, 110]))  # fmt: skip
+    monkeypatch.setattr(scenarios, "replayed_ranks", lambda _: [job])
+    found = list(scenarios._rows_of_ranks(by_hand([kernel(0, 10)])))
+    same = {"run": "r", "device_name": "H100", "of": of, "scenario": "rank", "time_s": pytest.approx(60e-9), "n": 2,
+            "error_s": pytest.approx(-5e-9), "replayed": 1.0,
+            "bound": "what the device does between two collectives is taken as one piece"}  # fmt: skip
+    assert found == [
+        same | {"rank": rank, "device": rank - 4, "without_s": pytest.approx((110 - gain) / 2 * 1e-9),
+                "gain_s": pytest.approx(gain / 2 * 1e-9), "gain": pytest.approx(gain / 120)}
+        for rank, gain in ((4, 10), (5, 0))
+    ]  # fmt: skip

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pandas as pd
 import pytest
 from support.field_logs import needs_corpus
 from support.paths import SHARED, TESTS
-from support.trace_tables import by_hand, in_ns, kernel, reduce, small, step
+from support.trace_tables import by_hand, host, in_ns, kernel, reduce, small, step
 
 import perflog
 from perflog.metrics import Tables, critical_path, device_time, trace_timeline
+from perflog.metrics.traces.over_time import trace_timeline as module
 from perflog.metrics.traces.over_time.trace_timeline import MOST_SPANS
 
 HTA = SHARED / "corpus/torchtrace/facebookresearch__HolisticTraceAnalysis__sampled_rank-{}.json.gz"
@@ -130,3 +133,28 @@ def test_states_of_the_device_of_a_small_trace() -> None:
             ("idle: host", 330, 450), ("idle: launch", 450, 470), ("compute", 470, 650), ("idle: host", 650, 950),
         )
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rank", "device", "name", "shown"),
+    [(3, 1, "H100", "rank 3, device 1"), (3, None, None, "rank 3"), (None, 1, "H100", "device 1"),
+     (None, None, "H100", "H100"), (None, None, None, "device")],
+)  # fmt: skip
+def test_names_of_devices(rank: int | None, device: int | None, name: str | None, shown: str) -> None:
+    found: Any = SimpleNamespace(rank=rank, device=device, device_name=name)
+    assert module._device_name(found) == shown
+
+
+def test_the_streams_that_work_longest_are_shown_and_ranges_four_deep() -> None:
+    """Of 14 streams that work 10 to 23 ns, and of ranges of three threads six deep."""
+    work = [kernel(100 * k, 100 * k + 10 + k, stream=k) for k in range(14)]
+    ranges = [host(k, 1000 - 100 * thread - k, f"r{k}", kind="range", thread=str(thread))
+              for thread in (1, 2, 3) for k in range(6)]  # fmt: skip
+    found = trace_timeline(by_hand([*work, *ranges]))
+    tracks = list(dict.fromkeys(found[found["part"] == "trace"]["track"]))
+    assert [track for track in tracks if track.startswith("stream")] == [f"stream {k}" for k in range(2, 14)]
+    assert [track for track in tracks if track.startswith("thread")] == [
+        f"thread {k}{depth}" for k in (1, 2) for depth in ("", ", depth 1", ", depth 2", ", depth 3")
+    ]
+    outer = found[(found["part"] == "trace") & found["track"].isin(["thread 1", "thread 2"])]
+    assert outer["span_s"].tolist() == pytest.approx([900e-9, 800e-9])

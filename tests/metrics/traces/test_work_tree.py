@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from support.trace_tables import Event, by_hand, kernel
 
 from perflog.metrics.traces.call_tree import NO_CALL
+from perflog.metrics.traces.device_work import trace_devices
 from perflog.metrics.traces.work_tree import (
     OUTSIDE,
     UNKNOWN,
@@ -159,3 +160,13 @@ def test_paths_of_made_calls(calls: list[Any], most: int) -> None:
         assert launched == sum(n for each, n in expected.items() if f"{each} > ".startswith(f"{path} > "))
     for at, parent in enumerate(tree.parents.tolist()):
         assert parent < at and paths[at].rpartition(" > ")[0] == ("" if parent == NO_CALL else paths[parent])
+
+
+def test_work_of_nodes_by_name() -> None:
+    """Node 4 launches two gemms of 5 and 7 ns and a kernel without a name, node 6 a gemm and a copy."""
+    work: list[tuple[Any, int]] = [("gemm", 5), ("gemm", 7), (None, 2), ("gemm", 11), ("copy", 3)]
+    (device,) = trace_devices(by_hand([kernel(100 * k, 100 * k + time, name) for k, (name, time) in enumerate(work)]))
+    nodes = np.array([4, 4, 4, 6, 6])
+    found = [(4, "gemm", 12, 2), (4, "-", 2, 1), (6, "gemm", 11, 1), (6, "copy", 3, 1)]
+    assert sorted(work_by_name(device, nodes)) == sorted(found)
+    assert sorted(work_by_name(device, nodes, nodes == 6)) == sorted(found[2:])
