@@ -45,6 +45,17 @@ def tables(configs: Sequence[Mapping[str, Any]], times: Sequence[float], **colum
     return {"runs": pd.DataFrame(runs), "steps": pd.DataFrame(rows)}
 
 
+def test_of_the_attempts_of_a_job_the_last_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are no repeats of a configuration."""
+    made = Tables(tables([{"lr": lr} for lr in (1, 1, 2, 3)], [9.0, 2.0, 3.0, 4.0]))
+    assert configurations(made)["runs"].tolist() == [1, 1, 2]
+    monkeypatch.setattr("perflog.metrics.many_runs.factors.jobs", lambda _: {"r0": ["r0", "r1"]})
+    made = Tables(tables([{"lr": lr} for lr in (1, 1, 2, 3)], [9.0, 2.0, 3.0, 4.0]))
+    found = configurations(made)
+    assert found["runs"].tolist() == [1, 1, 1] and found["failed"].tolist() == [0, 0, 0]
+    assert found["value"].tolist() == pytest.approx([2.0, 3.0, 4.0])
+
+
 def effects(table: pd.DataFrame) -> dict[tuple[str, str], tuple[Any, Any]]:
     """(factor, value) -> groups and change."""
     return {(row["factor"], row["value"]): (row["groups"], row["change"]) for row in records(table)}

@@ -441,7 +441,8 @@ def _differences(
     """The rows with runs that are no repeats. A total does not count: it depends on how long a run trained."""
     first = figures[0] if figures and figures[0].better and figures[0].name not in (TOTAL, ELAPSED) else None
     result = None if first is None else Result(first.name, first.unit, first.values)
-    return differing(tables, (group.runs for group in groups), options.warmup, result)
+    repeats = (group.runs for group in groups if not group.is_job)
+    return differing(tables, repeats, options.warmup, result)
 
 
 def _are_of_several_logs(log: Log, group: RunGroup) -> bool:

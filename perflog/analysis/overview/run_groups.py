@@ -57,6 +57,11 @@ def run_groups(log: Log) -> list[RunGroup]:
             for run, of in settings.items()
         }
     keys = [key for key in log.run_keys if key.id in settings]
+    job_runs = {runs[0].id: runs for runs in grouped((job_of[key.id] or key.id, key) for key in keys).values()}
+    if 1 < len(job_runs) <= SINGLE_RUNS and len(job_runs) < len(keys):  # a row for each job
+        keys = [runs[0] for runs in job_runs.values()]
+    else:
+        job_runs = {}
     telling = _telling([settings[key.id] for key in keys])
     values = {key.id: {name: settings[key.id].get(name, NOT_PRINTED) for name in telling} for key in keys}
     if len(telling) == 1 and len({key.sha256 for key in keys}) == len(keys):  # logs of a sweep, in its order
@@ -65,7 +70,16 @@ def run_groups(log: Log) -> list[RunGroup]:
     names = run_names(keys)
     if len(keys) <= SINGLE_RUNS and not (len(keys) >= REPEATS and not telling and _are_alike(keys)):
         marks = run_marks(keys)
-        return [RunGroup(marks[key.id], names[key.id], (key.id,), values[key.id]) for key in keys]
+        return [
+            RunGroup(
+                marks[key.id],
+                names[key.id],
+                tuple(run.id for run in job_runs.get(key.id, [key])),
+                values[key.id],
+                is_job=len(job_runs.get(key.id, ())) > 1,
+            )
+            for key in keys
+        ]
     folders = without_common_folder([os.path.dirname(key.log) for key in keys])
     members = grouped(((folder, *values[key.id].values()), key) for key, folder in zip(keys, folders, strict=True))
     return [
@@ -112,10 +126,13 @@ def apart(groups: Sequence[RunGroup], log: Log, differing: Collection[Sequence[s
         for run in group.runs:
             number = {ROUND: str(round_of_run[run]) if keys[run].sha256 in logs else NOT_PRINTED} if logs else {}
             rows.append((names[run], (run,), dict(group.settings) | number))
+    jobs = {group.runs for group in groups if group.is_job}
     place = {run: i for i, run in enumerate(keys)}
     rows.sort(key=lambda row: place[row[1][0]])
     return [
-        RunGroup(marks[runs[0]] if one_log and len(runs) == 1 else letters(i), name, runs, settings)
+        RunGroup(
+            marks[runs[0]] if one_log and len(runs) == 1 else letters(i), name, runs, settings, is_job=runs in jobs
+        )
         for i, (name, runs, settings) in enumerate(rows)
     ]
 

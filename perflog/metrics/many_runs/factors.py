@@ -10,6 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from perflog.grouping import grouped
+from perflog.metrics.attempts import jobs
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables, computed_list
@@ -165,8 +166,9 @@ def factors(tables: Tables, options: Options) -> MetricRows:
 
 @computed_list
 def sweeps(tables: Tables, warmup: int | None) -> Iterator[Sweep]:
-    """Return the runs that differ in settings, once for each figure."""
-    settings = settings_by_run(tables)
+    """Return the runs that differ in settings, once for each figure. Of a job with several attempts the last counts."""
+    earlier = {run for runs in jobs(tables).values() for run in runs[:-1]}
+    settings = {run: values for run, values in settings_by_run(tables).items() if run not in earlier}
     figures = _figures(tables, warmup)
     alike = grouped((tuple(values.get(name, "") for name in ALIKE), run) for run, values in settings.items())
     for names, runs in alike.items():

@@ -156,7 +156,7 @@ def _settings(overview: Overview) -> Iterator[list[str]]:
 def _runs(overview: Overview) -> list[str]:
     if all(len(group.runs) == 1 for group in overview.groups):
         return []
-    title = "attempts" if all(group.is_job for group in overview.groups) else "runs"
+    title = "attempts" if all(group.is_job or len(group.runs) == 1 for group in overview.groups) else "runs"
     return [title, *(str(len(group.runs)) for group in overview.groups)]
 
 

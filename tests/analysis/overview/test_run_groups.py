@@ -21,13 +21,16 @@ Made = tuple[str, str | None, Mapping[str, Any]]
 """The log of a run, its label, and its settings. Runs of a log are numbered."""
 
 
-def log_of(*runs: Made, job: str | None = None) -> Any:
-    """A log of these runs, with ids r0, r1, ...; the name of a log is its hash. `job`: of which they are attempts."""
+def log_of(*runs: Made, job: str | None = None, jobs: Sequence[str | None] = ()) -> Any:
+    """A log of these runs, with ids r0, r1, ...; the name of a log is its hash.
+
+    `job`: of which they are attempts, or the job of each.
+    """
     keys, rows, numbers = [], [], dict[str, int]()
     for place, (log, label, config) in enumerate(runs):
         numbers[log] = numbers.get(log, 0) + 1
         keys.append(RunKey(f"r{place}", label, log, log, numbers[log]))
-        own = {"run": f"r{place}", "config": json.dumps(config), "job": job}
+        own = {"run": f"r{place}", "config": json.dumps(config), "job": jobs[place] if jobs else job}
         rows.append({**dict.fromkeys(_COLUMNS, "x"), **own})
     return SimpleNamespace(run_keys=keys, arrow=lambda _: pa.Table.from_pylist(rows))
 
@@ -69,6 +72,19 @@ def test_many_attempts_of_a_job_are_one_row_of_no_repeats() -> None:
     assert [group.is_job for group in run_groups(log_of(*logs(12)))] == [False]
     assert not any(group.is_job for group in run_groups(log_of(*logs(2), job="r0")))  # each has a row
     assert not _is_one_job(["r0", "r5"]) and not _is_one_job(["r0", None])
+
+
+def test_each_of_several_jobs_has_a_row() -> None:
+    runs: list[Made] = (
+        [("x/a.txt", None, {"lr": 1})] * 2 + [("x/b.txt", None, {"lr": 2})] + [("x/c.txt", None, {"lr": 3})] * 3
+    )
+    found = run_groups(log_of(*runs, jobs=["r0", "r0", None, "r3", "r3", "r3"]))
+    assert listed(found) == [
+        ("A", "a.txt", "01", {"lr": "1"}), ("B", "b.txt", "2", {"lr": "2"}), ("C", "c.txt", "345", {"lr": "3"}),
+    ]  # fmt: skip
+    assert [group.is_job for group in found] == [True, False, True]
+    kept = apart(found, log_of(*runs), [])
+    assert [group.is_job for group in kept] == [True, False, True]
 
 
 def test_logs_of_five_runs_that_nothing_tells_apart_are_a_row() -> None:

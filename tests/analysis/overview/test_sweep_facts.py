@@ -36,6 +36,7 @@ def sweep_of(*values: tuple[float, ...], figure: str = "loss") -> Sweep:
         (sweep_of((2.0, 2.02), (3.0,), (4.0,)), None),  # of one repeat
         (sweep_of((2.0,), (3.0,), (4.0,)), None),  # without repeats nothing shows how sure it is
         (sweep_of((2.0, 2.0), (3.0, 3.0)), None),
+        (sweep_of((2.0, 2.0), (2.0, 2.0), (4.0, 4.1)), None),  # two are equal: none is best
     ],
 )  # fmt: skip
 def test_which_configuration_is_best(sweep: Sweep, text: str | None) -> None:

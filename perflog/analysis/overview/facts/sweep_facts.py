@@ -13,6 +13,7 @@ from perflog.units import count, show, show_change, show_p
 _FEWEST = 3  # configurations: two are a comparison
 _FREEDOM = 2  # degrees of freedom of the scatter of repeats
 _LEVEL = 0.05
+_EQUAL = 5e-5  # in logarithms: two configurations are equal, and none is best
 _UNITS = {"step_time_s": ("step time", "s"), "tokens_per_s": ("tokens/s", ""), "samples_per_s": ("samples/s", "")}
 
 
@@ -32,6 +33,8 @@ def _best(sweep: Sweep) -> Iterator[str]:
     best, second, *_ = sorted(groups, key=means.__getitem__, reverse=sweep.higher)
     name, unit = _UNITS.get(sweep.figure, (sweep.figure, ""))
     apart = means[second] - means[best]
+    if abs(apart) < _EQUAL:
+        return
     error = math.sqrt(squares / freedom * (1 / len(groups[best]) + 1 / len(groups[second])))
     p = 2 * t_tail(abs(apart) / error, freedom) if error else 0.0
     value = show(math.exp(means[best]), unit, 4)

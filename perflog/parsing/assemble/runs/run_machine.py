@@ -137,7 +137,7 @@ class RunMachine(Struct):
         assert self.reached is not None
         step, position = steps.first_after(after)
         goes_back = step < self.reached + self.grows
-        if self.restarts or (goes_back and not self.reloads):
+        if self.restarts or (goes_back and (not self.reloads or self.configures is not None)):
             begins = self.resumes if self.configures is None else min(self.resumes, self.configures)
             self._begin(position if self.resumes < 0 else begins, starts)
         else:
