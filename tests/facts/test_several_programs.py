@@ -503,3 +503,76 @@ def test_a_text_in_place_of_a_time_is_no_time_of_a_phase(tmp_path: Path) -> None
     slime = SLIME_TIMES.format(k=0, steps="") + SLIME_TIMES.format(k=1, steps="").replace("17.18", "'late'")
     phases = read(tmp_path, slime).table("phases")
     assert phases[phases["phase"] == "perf_log_probs_time"]["step"].tolist() == [0]
+
+
+# What pprint prints of a dict behind the name of a Ray actor, as NovaSky-AI/SkyRL and volcengine/verl print it
+SKYRL = """\
+(skyrl_entrypoint pid=5) 2026-08-20 10:01:41.123 | INFO     | skyrl.train.trainer:train:361 - Started: 'generate'
+(skyrl_entrypoint pid=5) 2026-08-20 10:01:41.123 | INFO     | skyrl.train.trainer:train:361 - Finished: 'generate', \
+time cost: 51.00s
+(skyrl_entrypoint pid=5) 2026-08-20 10:01:52.123 | INFO     | skyrl.train.utils.tracking:log:189 - Step 1:
+(skyrl_entrypoint pid=5) {'policy/grad_norm': '0.4000',
+(skyrl_entrypoint pid=5)  'timing/eval': '12.0000',
+(skyrl_entrypoint pid=5)  'timing/generate': '51.0000',
+(skyrl_entrypoint pid=5)  'timing/step': '97.0000',
+(skyrl_entrypoint pid=5)  'trainer/global_step': 1}
+"""
+
+
+def test_the_dict_of_a_step_of_skyrl(tmp_path: Path) -> None:
+    log = read(tmp_path, SKYRL)
+    (run,), (step,) = (log.table(name).to_dict("records") for name in ("runs", "steps"))
+    assert (run["format"], step["line"], step["step"]) == ("skyrl", 4, 1)
+    assert (step["step_time_s"], step["grad_norm"]) == (97, 0.4)
+    (phase,) = log.table("phases").to_dict("records")
+    assert (phase["phase"], phase["time_s"]) == ("timing_generate", 51)
+    assert log.table("values").set_index("key")["value"].to_dict() == {"generate": 51, "validation_time": 12}
+
+
+def test_the_configuration_of_verl_has_the_number_of_gpus(tmp_path: Path) -> None:
+    text = """\
+(TaskRunner pid=7) {'actor_rollout_ref': {'model': {'path': 'some/model'}},
+(TaskRunner pid=7)  'trainer': {'n_gpus_per_node': 8,
+(TaskRunner pid=7)              'nnodes': 2}}
+(TaskRunner pid=7) Total training steps: 28
+(TaskRunner pid=7) step:1 - critic/score/mean:0.5 - timing_s/step:60.0
+"""
+    (run,) = read(tmp_path, text).table("runs").to_dict("records")
+    assert (run["world_size"], run["model"]) == (16, "some/model")
+    assert json.loads(run["config"])["total_training_steps"] == 28
+
+
+# alibaba/ROLL prints the time of the step before in the pipeline for verifiable rewards
+ROLL = """\
+[2026-08-19 15:{0}:11] [rlvr_pipeline.py (838)] [INFO] [DRIVER 0 / 1][PID 4] {{"time/step_total": 119.0, \
+"time/step_generate": 61.5, "system/tps/tps": 9001.5, "system/global_step": {1}, "system/step": {1}}}
+"""
+
+
+def test_the_time_of_the_step_before_is_none_of_this_step(tmp_path: Path) -> None:
+    log = read(tmp_path, ROLL.format(10, 1) + ROLL.format(12, 2))
+    steps = log.table("steps")
+    assert log.table("runs")["format"].tolist() == ["roll"]
+    assert (steps["step"].tolist(), steps["step_time_s"].tolist()[1]) == ([1, 2], 120)
+    assert log.table("phases")["time_s"].tolist() == [61.5, 61.5]
+    assert set(log.table("values")["key"]) == {"previous_step_time", "mean_tokens_per_s"}
+
+
+def test_the_grid_of_areal_is_of_the_step_above_it(tmp_path: Path) -> None:
+    text = """\
+20260521-18:31:12.345 StatsLogger INFO: Epoch 1/5 Step 2/100 Train step 2/500 done.
+20260521-18:31:12.345 StatsLogger INFO: Stats (1/1):
+20260521-18:31:12.345 StatsLogger INFO:
+╒══════════════════╤════════════╤═════════════════════╤════════════╕
+│ timeperf/rollout │ 6.0500e+01 │ timeperf/train_step │ 4.0000e+01 │
+├──────────────────┼────────────┼─────────────────────┼────────────┤
+│ rollout/reward   │ 3.0000e-01 │                     │            │
+╘══════════════════╧════════════╧═════════════════════╧════════════╛
+"""
+    values = read(tmp_path, text).table("values")
+    assert values[["step", "key", "value"]].values.tolist() == [
+        [2, "timeperf_rollout", 60.5],
+        [2, "timeperf_train_step", 40],
+        [2, "rollout_reward", 0.3],
+    ]
+    assert values["unit"].tolist()[:2] == ["s", "s"]

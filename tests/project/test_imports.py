@@ -34,8 +34,8 @@ formats.families: ended_lines header_columns header_tables json_lines key_value
 formats.families.meters: names measured_words line_words bars evaluations text __init__
 formats.loader: toml lines header_tables families format_file cache
 formats: sample_checks registry
-parsing.input: bar_cuts chunks compression containers json_documents limits archives log_names html_tables notebooks
-parsing.input: emphasis logger_blocks stamped_lines indents panels rank_names name_prefixes program_headers
+parsing.input: bar_cuts chunks compression containers dict_blocks json_documents limits archives log_names html_tables
+parsing.input: notebooks emphasis logger_blocks stamped_lines indents panels rank_names name_prefixes program_headers
 parsing.input: process_files source
 parsing.input: growing_source followed_file file_lines spilled_input text_lines
 parsing.match: numeric figure_counts prefilter rank_labels records opening_block captures fixed_width record_starts

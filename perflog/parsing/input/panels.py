@@ -8,6 +8,12 @@
 
 An empty line replaces each other line of the panel, so that lines keep their numbers. Only a panel with the number of a
 step or an epoch, and with pairs alone, becomes a line: columns are a table, and what counts nothing may be settings.
+
+Two more kinds of boxes have pairs alone. A grid has several in each row, and no header: `│ loss │ 2.5 │ lr │ 0.001 │`.
+A panel of groups has the name of a group before pairs with bars between them, and goes on in the next row:
+
+    │  loss   policy: 0.1 | kl: 0.0  │      [Metrics] loss/policy: 0.1, loss/kl: 0.0, time/total: 81.0
+    │  time   total: 81.0            │
 """
 
 from __future__ import annotations
@@ -19,19 +25,22 @@ from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.logger_blocks import lines_of
 
 _LINE = "[─━═]"
-_TOP = lazy_pattern(rf"[ \t]*[╭┌╔┏]{_LINE}[^┬╦┳]*(?:[┬╦┳][┬╦┳─━═ ]*)?[╮┐╗┓]\s*")
-_RULE = lazy_pattern(rf"[ \t]*[├╠┣╟]{_LINE}.*[┤╣┫╢]\s*")
+_TOP = lazy_pattern(rf"[ \t]*[╭┌╔┏╒]{_LINE}[^┬╦┳╤]*(?:[┬╦┳╤][┬╦┳╤─━═ ]*)?[╮┐╗┓╕]\s*")
+_RULE = lazy_pattern(rf"[ \t]*[├╠┣╟╞]{_LINE}.*[┤╣┫╢╡]\s*")
 _CROSSED = lazy_pattern("[┼╬╋╪╫]")
-_BOTTOM = lazy_pattern(rf"[ \t]*[╰└╚┗]{_LINE}.*[╯┘╝┛]\s*")
+_BOTTOM = lazy_pattern(rf"[ \t]*[╰└╚┗╘]{_LINE}.*[╯┘╝┛╛](?:\x1b\[[0-9;]*m|\s)*")
 _ROW = lazy_pattern(r"[ \t]*[│┃║](?P<cells>.*)[│┃║]\s*")
 _BAR = lazy_pattern("[│┃║]")
-_BORDER = lazy_pattern("[╭┌╔┏╮┐╗┓─━═┬╦┳ \t]+")
-_FIRST = lazy_pattern("(?m)^[ \t]*(?:╭|┌|╔|┏)(?:─|━|═).*\\n[ \t]*(?:│|┃|║|├|╠|┣|╟)".encode())
+_BORDER = lazy_pattern("[╭┌╔┏╒╮┐╗┓╕─━═┬╦┳╤ \t]+")
+_FIRST = lazy_pattern("(?m)^[ \t]*(?:╭|┌|╔|┏|╒)(?:─|━|═).*\\n[ \t]*(?:│|┃|║|├|╠|┣|╟)".encode())
 _PAIR = lazy_pattern(r"(?P<key>[^\W\d][^:=]*?)[ \t]*(?:[:=][ \t]*|[ \t]{2,})(?P<value>\S.*)")
 _NAME = lazy_pattern(r"[^\W\d][^:=]*:?")
 _COUNT = lazy_pattern(r"(?P<key>[^\W\d][\w ]{0,40}?)[ :=#]*[0-9]+(?:[ \t]*/[ \t]*[0-9]+)?")
 _HAS_FIGURE = lazy_pattern(r"[0-9]")
 _SHARE = lazy_pattern(r"[0-9.]+[ \t]*%")
+_NUMBER = lazy_pattern(r"[-+]?(?:[0-9.]+(?:[eE][-+]?[0-9]+)?|nan|inf)")
+_GROUP = lazy_pattern(r"  (?P<group>\w+)?[ ]{2,}(?P<pairs>\S.*)")
+_GROUP_PAIR = lazy_pattern(r"(?P<key>[^\W\d][^\s:|]*): (?P<value>[^\s|]+)")
 _LOSS = lazy_pattern(r"(?i)loss|reward|perplexity")
 _OF_STEPS = frozenset("step_time forward backward tflops mfu tokens_per_s samples_per_s grad_norm perplexity".split())
 _MOST_LINES = 512
@@ -67,6 +76,11 @@ def _joined(lines: Sequence[bytes]) -> bytes:
     """Return the lines of a panel as one line; as they are if they are no panel of a step."""
     first, *texts = [line.decode("utf-8", "surrogateescape") for line in lines]
     title = _BORDER.sub(" ", first).strip()
+    rows = [row["cells"] for text in texts if (row := _ROW.fullmatch(text)) is not None]
+    if printed := _pairs_of_grid(rows) or _pairs_of_groups(rows):
+        front = f"[{title}] " if title else ""
+        text = front + ", ".join(f"{key}: {value}" for key, value in printed)
+        return text.encode("utf-8", "surrogateescape") + b"\n" * sum(line.endswith(b"\n") for line in lines)
     if any(_CROSSED.search(text) for text in texts if _RULE.fullmatch(text)):
         return b"".join(lines)
     parts = [part for text in texts if (row := _ROW.fullmatch(text)) is not None for part in _parts(row["cells"])]
@@ -82,6 +96,43 @@ def _joined(lines: Sequence[bytes]) -> bytes:
     front = f"{title}, " if title in counts else f"[{title}] " if title else ""
     text = front + ", ".join(parts)
     return text.encode("utf-8", "surrogateescape") + b"\n" * sum(line.endswith(b"\n") for line in lines)
+
+
+def _pairs_of_grid(rows: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the pairs of a grid: in each row names and numbers alternate, in the first one there are two at least."""
+    pairs = list[tuple[str, str]]()
+    for row in rows:
+        cells = [cell.strip() for cell in _BAR.split(row)]
+        while cells and not cells[-1]:
+            cells.pop()
+        names, numbers = cells[::2], cells[1::2]
+        is_of_pairs = len(names) == len(numbers) and all(map(_NAME.fullmatch, names))
+        if not cells or not is_of_pairs or not all(map(_NUMBER.fullmatch, numbers)):
+            return []
+        pairs += zip(names, numbers, strict=True)
+    return pairs if len(pairs) > len(rows) else []
+
+
+def _pairs_of_groups(rows: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the pairs of a panel of groups, with the name of the group before each, if one of them counts steps."""
+    texts = list[tuple[str, str]]()
+    for row in rows:
+        group = _GROUP.fullmatch(row)
+        if group is None or not (group["group"] or texts):
+            return []
+        if group["group"]:
+            texts.append((group["group"], group["pairs"].strip()))
+        else:
+            texts[-1] = texts[-1][0], f"{texts[-1][1]} {group['pairs'].strip()}"
+    pairs = list[tuple[str, str]]()
+    for name, text in texts:
+        for part in text.split(" | "):
+            pair = _GROUP_PAIR.fullmatch(part.strip(" |"))
+            if pair is None:
+                return []
+            pairs.append((f"{name}/{pair['key']}", pair["value"]))
+    counts = any(_field_of_count(f"{key.rpartition('/')[2]}: {value}") for key, value in pairs)
+    return pairs if counts else []
 
 
 def _field_of_count(text: str) -> str:

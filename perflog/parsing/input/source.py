@@ -22,6 +22,7 @@ from perflog.parsing.input.archives import unpacked_path
 from perflog.parsing.input.chunks import CHUNK, PIECE, SLACK, Chunk, clean_blocks, to_chunk
 from perflog.parsing.input.compression import codec_of, decompressor
 from perflog.parsing.input.containers import holds_records, unwrapped
+from perflog.parsing.input.dict_blocks import has_dicts, joined_dicts
 from perflog.parsing.input.emphasis import has_emphasis, without_emphasis
 from perflog.parsing.input.indents import comment_mark_of, indent_of, without_indent
 from perflog.parsing.input.json_documents import HEAD, as_records, is_document, lines_above
@@ -178,7 +179,7 @@ class Source:
         if holds_records(head):  # of a container runtime
             return unwrapped
         if (names := name_prefixes(head)) is not None:  # that a launcher puts before the lines
-            return names.labelled
+            return partial(_joined_after, names.labelled) if names.stays else names.labelled
         if is_notebook(head):
             return outputs
         is_whole = self._may_be_whole and len(first) < HEAD
@@ -250,6 +251,11 @@ class Source:
         if warning not in self.warnings:
             self.warnings.append(warning)
         yield tail
+
+
+def _joined_after(lines: ProgramLines, blocks: Iterator[bytes]) -> Generator[bytes]:
+    """Yield the blocks with the lines of a program, and each dict on one line."""
+    return joined_dicts(lines(blocks))
 
 
 class JoinedSource(Source):
@@ -497,4 +503,6 @@ def _rewritten(head: bytes) -> ProgramLines | None:
         return without_stamps
     if indent := indent_of(head) or comment_mark_of(head):
         return partial(without_indent, indent)
-    return without_emphasis if has_emphasis(head) else None
+    if has_emphasis(head):
+        return without_emphasis
+    return joined_dicts if has_dicts(head) else None

@@ -61,3 +61,33 @@ def test_steps_are_read() -> None:
 def test_a_log_may_end_in_a_panel() -> None:
     text = "╭── Training ──╮\n│ Step: 51/1000 │ Step Time: 3.5s │\n├── Loss ──┤\n"
     assert b"".join(joined_panels([text.encode()])).decode() == "[Training] Step: 51/1000, Step Time: 3.5s\n\n\n"
+
+
+GRID = """\
+╒════════╤════════╤══════╤═══════╕
+│ loss/a │ 2.5e+0 │ lr   │ 1e-06 │
+├────────┼────────┼──────┼───────┤
+│ time/b │    0.5 │      │       │
+╘════════╧════════╧══════╧═══════╛\x1b[0m
+"""
+GROUPS = """\
+╭──── Metrics ────────────────────╮
+│  loss   policy: 0.1 | kl: 0.0   │
+│  other  step: 5 | tokens:       │
+│         12.5 | lr: 5e-07        │
+╰─────────────────────────────────╯
+"""
+
+
+@pytest.mark.parametrize(
+    ("box", "line"),
+    [
+        (GRID, "loss/a: 2.5e+0, lr: 1e-06, time/b: 0.5"),
+        (GROUPS, "[Metrics] loss/policy: 0.1, loss/kl: 0.0, other/step: 5, other/tokens: 12.5, other/lr: 5e-07"),
+        (GRID.replace("2.5e+0", "name  "), ""),  # a header and a row
+        (GROUPS.replace("step", "epic"), ""),  # perhaps settings
+    ],
+)
+def test_grids_of_pairs_and_groups_of_pairs(box: str, line: str) -> None:
+    text = b"".join(joined_panels([box.encode()])).decode()
+    assert text == (line + "\n" * 5 if line else box)
