@@ -18,6 +18,7 @@ _CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?!\d|:\d)"
 _SOURCE = r"(?:py|pyx|cc|cpp|cxx|cu|cuh|c|h|hpp|go|rs|java|sh|pl|lua)"
 _LEVEL = rf"[)\]]?[ \t|\[]*{LEVEL}\b"
 _HEX = "[0-9a-fA-F]"
+_DOMAIN = r"(?:svc|[\w-]+-svc|local|internal|lan|com|net|org|edu)"
 _METRIC = "[kKMGTPmuµnp]?"
 _UNIT = (
     rf"(?:%|x|{_METRIC}(?:i?[bB](?:it|ytes?)?(?:ps)?|s|sec(?:onds?)?|Hz|W|J|V|A|F(?:LOPS?|lops?)|iB)"
@@ -55,6 +56,7 @@ _TOKENS = lazy_pattern(
     | \b[IWEF]\d{{3,4}}\ +{_CLOCK}\ +\d+  # I0317 10:00:13 7, of glog
     | [^\W\d][\w.]*:[^\W\d]\w*:\d+(?![\w.])                                                      # module:function:54
     | [^\W\d]\w*(?:\.[^\W\d]\w*){{2,}}:\d+(?=$|[\ \]|])                                         # package.part.file:54
+    | (?<![\w.-])(?:localhost|[^\W\d][\w-]*(?:\.[\w-]+)*\.{_DOMAIN}):\d{{2,5}}(?!\w|\.\d)             # a port of a host
     | \b(?:[pt]id|[PT]ID)[\ =:]\ ?\d+                                                            # of a process
     | (?<=\[)[\w.-]+:\d+(?=\]\ (?:PMIX|PRTE|ORTE|OPAL|mca_|\*\*\*|\[\[))                             # of Open MPI
     | (?<![\w=])[~.]*/(?:[\w.+@~=-]+/?)+                                                         # a path

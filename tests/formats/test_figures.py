@@ -36,6 +36,10 @@ def figures(text: str) -> list[str]:
         ("[train.py:218] [/usr/lib64/a_1.txt] ./run_3/log s3://bucket/9 10.0.0.1:29500", ""),
         ("[08/30 23:00:36] I0317 10:00:13.224641 125344476638336 a.py:181] |b.py|27| __main__:log_dist:54 -", ""),
         ("[2025-09-11-140842][I][blendcorpus/train:671:<module>] #[09/11/25 @ 14:08:45]", ""),
+        (
+            "worker tpu-job-8-5-15.headless-svc:8471. localhost:29500 n1.cluster.local:2379, loss.mean:12 a.com:80.5",
+            "12 80.5",
+        ),
         ("[292KF14:370483] PMIX ERROR: ERROR in file a.c at line 168", ""),
         ("[step:120: loss", "120"),
         ("[2024-04-04 09:09:33][INFO][utils:145] [metrics:437:log] pid 7 at line 168 (tid=3, PID: 4)", ""),
