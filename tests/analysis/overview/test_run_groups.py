@@ -75,12 +75,10 @@ def test_many_attempts_of_a_job_are_one_row_of_no_repeats() -> None:
 
 
 def test_each_of_several_jobs_has_a_row() -> None:
-    runs: list[Made] = (
-        [("x/a.txt", None, {"lr": 1})] * 2 + [("x/b.txt", None, {"lr": 2})] + [("x/c.txt", None, {"lr": 3})] * 3
-    )
-    found = run_groups(log_of(*runs, jobs=["r0", "r0", None, "r3", "r3", "r3"]))
+    runs: list[Made] = [(f"x/{name}.txt", None, {"lr": name}) for name in "aabccc"]
+    found = run_groups(log_of(*runs, jobs=["r0", "r0", None, *["r3"] * 3]))
     assert listed(found) == [
-        ("A", "a.txt", "01", {"lr": "1"}), ("B", "b.txt", "2", {"lr": "2"}), ("C", "c.txt", "345", {"lr": "3"}),
+        ("A", "a.txt", "01", {"lr": "a"}), ("B", "b.txt", "2", {"lr": "b"}), ("C", "c.txt", "345", {"lr": "c"}),
     ]  # fmt: skip
     assert [group.is_job for group in found] == [True, False, True]
     kept = apart(found, log_of(*runs), [])
