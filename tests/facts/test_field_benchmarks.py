@@ -282,3 +282,51 @@ def test_both_lines_of_a_gpu_have_its_number() -> None:
     )
     found = [(r["device"], r["value"]) for r in rows(log, "counters") if r["name"] in ("power", "memory_used")]
     assert found == [(0, 16), (0, 84 * 2**20), (1, 17), (1, 347 * 2**20)]
+
+
+# --- tables of kernels and functions --------------------------------------------------------------------------------
+
+
+def test_the_last_line_of_a_comparison_has_its_unit() -> None:
+    log = read(b"""\
+[------------------------------- softmax -------------------------------]
+                              |  B=8, M=256, K=128  |  B=8, M=1024, K=256
+1 threads: --------------------------------------------------------------
+      dense                   |          12.8       |         141.9
+      sparsity pytorch: 0.50  |        1140.9       |        8081.4
+
+Times are in microseconds (us).
+
+[-------------------------------- matmul -------------------------------]
+                              |  B=8, M=256, K=128  |  B=8, M=1024, K=256
+1 threads: --------------------------------------------------------------
+      dense                   |          0.13       |         1.41
+
+Times are in milliseconds (ms).
+""")
+    found = [(r["value"], r["unit"]) for r in rows(log, "values") if r["unit"] is not None]
+    assert [unit for _, unit in found] == ["s"] * 6
+    assert [value for value, _ in found] == pytest.approx(
+        [12.8e-6, 141.9e-6, 1140.9e-6, 8081.4e-6, 0.13e-3, 1.41e-3]
+    )  # fmt: skip
+    assert log.done.formats == ["torch_benchmark"]
+
+
+def test_times_of_a_csv_of_google_benchmark_have_the_unit_of_their_row() -> None:
+    log = read(b"""\
+name,iterations,real_time,cpu_time,time_unit,bytes_per_second,items_per_second
+"BM_Addition_100x100",21252372,3052.04,3032.01,ns,,,
+"BM_Sort",12345,4.25,4.23,ms,1.5e+09,,
+""")
+    times = [(r["value"], r["unit"]) for r in rows(log, "values") if r["key"] == "real_time"]
+    assert times == [(pytest.approx(3.05204e-6), "s"), (pytest.approx(4.25e-3), "s")]
+    assert column(log, "values", "value", key="bandwidth") == [1.5]  # GB/s
+
+
+def test_a_kernel_that_was_not_run_has_no_time() -> None:
+    log = read(b"""\
+Problem,Provider,OperationKind,Operation,Disposition,Status,m,n,k,Bytes,Flops,Runtime,GB/s,GFLOPs
+1,CUTLASS,gemm,gemm_128x128,passed,success,16384,16384,16384,3221225472,8796629893120,481.022,6.23672,18287.4
+1,CUTLASS,gemm,gemm_64x64,not_supported,not_supported,16384,16384,16384,3221225472,8796629893120,0,0,0
+""")
+    assert column(log, "values", "value", key="gflops") == [pytest.approx(18.2874)]

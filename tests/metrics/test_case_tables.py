@@ -432,3 +432,11 @@ def test_steps_without_a_number_are_no_cases(tmp_path: Path) -> None:
     assert not len(perflog.metrics.cases(log))
     (figure, *_) = perflog.overview(log).figures
     assert (figure.name, *figure.values.values()) == ("step time", 12.3)
+
+
+def test_statistics_over_repeats_are_no_cases() -> None:
+    names = ("A/8", "A/8_mean", "A/8_median", "A/8_stddev", "B_mean", "B_median", "B_cv", "harmonic_mean")
+    records = [{"name": name, "time": (1.0 + k, "s")} for k, name in enumerate(names)]
+    [table] = found(*records)
+    assert table.parameters == {"name": ["A/8", "B_mean", "harmonic_mean"]}  # the case, its mean, a name
+    assert table.figures["time"].tolist() == [1, 5, 8]

@@ -473,11 +473,14 @@ def _counters(tables: Tables, options: Options) -> Iterator[RunFigure]:  # noqa:
 
 
 def _summaries(tables: Tables, options: Options) -> Iterator[RunFigure]:  # noqa: ARG001
-    yield from _by_name(
+    figures = _by_name(
         (run, (name, unit, better), float(values[-1]))
         for run, rows in tables.rows_by_run("summaries").items()
         for name, unit, better, values in [*summary_figures(rows), *summary_losses(rows)]
     )
+    formats = [known().get(name) for (name,) in tables.rows("runs").records("format")]
+    results = {form.result for form in formats if form is not None}
+    yield from sorted(figures, key=lambda figure: figure.name not in results)
 
 
 def _last_values(tables: Tables, options: Options) -> Iterator[RunFigure]:  # noqa: ARG001

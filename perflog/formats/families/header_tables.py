@@ -219,7 +219,8 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
             if self.title is None:
                 header = self.header(bare)
             else:
-                header = Header(self, "words", (), (), ()) if self.title.match(bare) is not None else None
+                style = "bars" if self.styles[0] == "bars" else "words"
+                header = Header(self, style, (), (), ()) if self.title.match(bare) is not None else None
             if header is not None:
                 return replace(header, prefix=tokens)
         return None
@@ -230,6 +231,9 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
         A header without a name above the labels of the rows has numbers as labels, as rows have; so it is only the
         `first` line.
         """
+        if self.styles[0] == "bars":
+            header = self.header(text) if first else None
+            return header if header is not None and len(header.declared) == len(header.names) else None
         names = text.split()
         is_unnamed = any(c.name == "" for c in self.columns)
         if is_unnamed and not (first and all(name.isdecimal() for name in names)):

@@ -48,6 +48,8 @@ _SUMMARY = lazy_pattern(
     r"(?i)(?:grand )?(?:average|avg\.?|geo-?mean|geometric mean|overall|total)"
     r"|(?:Δ|delta|diff(?:erence)?|change)(?: ?\(?%\)?)?"
 )
+_OVER_REPEATS = lazy_pattern(r"(?i)(?P<case>.+)_(?P<statistic>mean|median|stddev|std|stdev|cv)")
+_SPREADS = frozenset("stddev std stdev cv".split())
 _COLUMN = "column"  # the parameter of such a table, where its columns have no number
 _SEVERAL = 2  # units from which on the rows of a table are several quantities
 _IS_STATISTIC = lazy_pattern(STATISTIC, re.IGNORECASE)
@@ -329,7 +331,7 @@ def _tables_with(rows: Rows, records: Groups, line: Ints, names: Sequence[str]) 
         )
         bad[name] = np.array([is_failure(x) for x in cells], np.bool_)
     columns = with_parameters(columns)
-    kept = _without_summary(columns, _last_of_trials(columns))
+    kept = _without_statistics(columns, _without_summary(columns, _last_of_trials(columns)))
     units, units_of_record = _units_of(codes_of_units, unit_words, kept, number)
     names = list(columns)
     units = {name: units.get(name, "") for name in names}
@@ -516,6 +518,19 @@ def _without_summary(columns: dict[str, list[Cell]], records: list[int]) -> list
     lasts = [(cells[records[-1]], [cells[record] for record in records[:-1]]) for cells in columns.values()]
     is_summary = any(isinstance(x, str) and _SUMMARY.fullmatch(x) and x not in others for x, others in lasts)
     return records[:-1] if is_summary and len(records) > _SEVERAL else records
+
+
+def _without_statistics(columns: dict[str, list[Cell]], records: list[int]) -> list[int]:
+    """Return records without statistics over repeats of a case: `BM_Sort/8_stddev`. Without the case its mean stays."""
+    for cells in columns.values():
+        found = {record: _OVER_REPEATS.fullmatch(str(cells[record])) for record in records}
+        matches = [match for match in found.values() if match]
+        spread = {match["case"] for match in matches if match["statistic"].lower() in _SPREADS}
+        repeated = {match["case"] for match in matches if match["statistic"].lower() not in _SPREADS} & spread
+        means = {f"{case}_mean" for case in repeated if case not in cells}
+        if repeated:
+            return [r for r, match in found.items() if not match or match["case"] not in repeated or cells[r] in means]
+    return records
 
 
 def _last_of_trials(columns: dict[str, list[Cell]]) -> list[int]:

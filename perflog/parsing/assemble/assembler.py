@@ -323,7 +323,8 @@ class Assembler:
                         row.inherit(scope, inheritance)
             for scope, markers in closed.items():
                 if line.table and scope not in line.outside:
-                    row.inherit_back(closing_line(records.positions, groups.run_number, markers))
+                    opened = scopes.markers.get(scope, Markers())
+                    row.inherit_back(closing_line(records.positions, groups.run_number, markers, opened))
             row.fill_own_steps()
             if any(named):
                 for log, low, high in _split_by_log(records, runs):

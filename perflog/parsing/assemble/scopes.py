@@ -175,16 +175,21 @@ class Inheritance(Struct):
     index: Ints
 
 
-def closing_line(positions: Ints, runs: Ints, markers: Markers) -> Inheritance:
+def closing_line(positions: Ints, runs: Ints, markers: Markers, opened: Markers) -> Inheritance:
     """Return the line that closes the scope of each record of a kind.
 
-    Of several records of the kind before one closing line only the last belongs to it: the closing lines of the others
-    were not read.
+    A scope that lines open holds the records between both. Without them, of several records before one closing line
+    only the last belongs to it: the closing lines of the others were not read.
     """
     index = next_marker(positions, markers.positions)
-    is_last = np.append(index[1:] != index[:-1], True)[: len(index)]
-    known = np.append(markers.runs, -1)
-    return Inheritance(markers, np.where(is_last & (known[index] == runs), index, -1))
+    known = np.append(markers.runs, -1)[index] == runs
+    if len(opened):
+        ends = np.append(markers.positions, -1)
+        begins, last = (np.searchsorted(opened.positions, at, "right") - 1 for at in (positions, ends[index]))
+        known &= (begins >= 0) & (begins == last)
+    else:
+        known &= np.append(index[1:] != index[:-1], True)[: len(index)]
+    return Inheritance(markers, np.where(known, index, -1))
 
 
 class OpenScopes(Struct):

@@ -157,5 +157,12 @@ def test_without_openings_nothing_is_inherited() -> None:
 
 def test_the_last_record_before_a_closing_line_belongs_to_it() -> None:
     markers = Markers(at(3, 6), {"device": [0, 1]}, np.array([0, 1]))
-    assert closing_line(at(1, 2, 5, 7), np.array([0, 0, 1, 1]), markers).index.tolist() == [-1, 0, 1, -1]
-    assert closing_line(at(5), np.array([0]), markers).index.tolist() == [-1]  # of another run
+    runs = np.array([0, 0, 1, 1])
+    assert closing_line(at(1, 2, 5, 7), runs, markers, Markers()).index.tolist() == [-1, 0, 1, -1]
+    assert closing_line(at(5), np.array([0]), markers, Markers()).index.tolist() == [-1]  # of another run
+
+
+def test_all_records_of_a_scope_that_is_opened_belong_to_its_closing_line() -> None:
+    markers, runs = Markers(at(5, 12), {"unit": ["us", "ms"]}, np.zeros(2, np.int64)), np.zeros(5, np.int64)
+    found = closing_line(at(1, 3, 4, 6, 11), runs, markers, Markers(at(2, 10)))
+    assert found.index.tolist() == [-1, 0, 0, -1, 1]
