@@ -80,6 +80,13 @@ def test_standard_input_has_no_history() -> None:
     assert found(STDIN, {state(4): Origin((STDIN,), 4)}) == History()
 
 
+def test_a_path_is_known_from_its_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = str(tmp_path / "a.log")
+    seen = found("a.log", {state(4): Origin((path,), 4)})
+    assert (seen.origin, seen.earlier) == (Origin((path,), 10), {state(4): 4})
+
+
 def test_an_address_is_known_without_its_secrets() -> None:
     address = "https://host/a.log?token=..."
     seen = found("https://host/a.log?token=0a1b", {state(4): Origin((address,), 4)})

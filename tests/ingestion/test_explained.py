@@ -142,6 +142,10 @@ def test_numbers_that_no_table_takes_are_listed(form: Format) -> None:
     ]
 
 
+def test_a_table_below_a_title_has_no_columns_of_its_own() -> None:
+    assert [lost.line for lost in lost_figures(known()["cuda_p2p"])].count("connectivity") == 0
+
+
 def test_each_log_has_its_formats_or_its_error(tmp_path: Path) -> None:
     step = "step: {}  loss:  8.12  memory: 10.50GiB(11.00%)  tps: 1,234  tflops: 5.00  mfu: 12.34%\n"
     trace = '{"traceEvents": [{"ph": "X", "name": "k", "ts": 1, "dur": 2, "pid": 1, "tid": 1}]}'

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+import perflog
 from perflog.analysis.overview.run_groups import NOT_PRINTED, RunGroup
 from perflog.errors import UsageError
 from perflog.log import Log, RunKey
@@ -16,6 +17,8 @@ from perflog.output.report.data import FigureSource
 from perflog.tables.sink import MemorySink
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pytest
 
 module = import_module("perflog.output.report.collect")  # the package has a function of this name
@@ -147,3 +150,23 @@ def test_one_log_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(module, "compare_sides", refused)
     assert collected(log, log) == (("a", "b"), None, "nothing in common")
+
+
+def test_what_is_collected_of_a_small_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each job of a few logs is diagnosed."""
+    path = tmp_path / "run.log"
+    step = "step: {}  loss:  8.12  memory: 10.50GiB(11.00%)  tps: 1,234  tflops: 5.00  mfu: 12.34%\n"
+    path.write_text("".join(map(step.format, (1, 2, 3))) + "Traceback (most recent call last):\nValueError: no\n")
+    log = perflog.read(path)
+    found = module.collect(log, draw=False)
+    assert [diagnosis.kind for diagnosis in found.diagnoses] == ["exception"]
+    assert [(row["kind"], row["line"]) for row in found.failures] == [("exception", 4)]
+    (run,) = found.runs
+    assert found.steps == {run["run"]: 3} and "printout" not in run
+    assert (found.settings, found.warnings, found.plots, found.comparison) == ({run["run"]: {}}, [], [], None)
+    assert [(summary.format, summary.lines) for summary in found.logs] == [
+        ("torchtitan", {"read": 5, "context": 0, "unread": 0})
+    ]  # fmt: skip
+    assert all(len(metric.rows) for metric in found.metrics)
+    monkeypatch.setattr(module, "_DIAGNOSED", 0)
+    assert module.collect(log, options=Options(), draw=False).diagnoses == []

@@ -40,6 +40,9 @@ ENDS = ["Best.", "Verdict on side."]
 
 def test_the_verdict_comes_first_and_the_next_command_last(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown(monkeypatch, "a b", "c") == [*ENDS, "Next: perflog compare 'a b' c --all"]
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "brief", lambda lines: [line.text for line in lines if line.whole])
+        assert shown(monkeypatch, "a") == ["Next: perflog compare a --all"]  # a part of a command is none
     (_, verdict, _) = shown(monkeypatch, sides=("base", "s" * 60))
     assert verdict == f"Verdict on {'s' * 20}…{'s' * 19}."
 
@@ -86,9 +89,9 @@ def test_where_the_largest_difference_went(monkeypatch: pytest.MonkeyPatch) -> N
     small = figure_row(side="other", change=0.1)
     parts = [
         part("step", 0.5, 1.0),
+        part("x", 9.0, 1.0, "range"),
         part("forward", 0.3, 0.6),
         part("backward", 0.2, None),
-        part("x", 9.0, 1.0, "range"),
     ]
     parts += [part("not", 0.5, 1.0, side="other")]
     lines = shown(monkeypatch, headlines=[small, MEDIAN], row_records=[], attribution_records=parts)
@@ -96,6 +99,7 @@ def test_where_the_largest_difference_went(monkeypatch: pytest.MonkeyPatch) -> N
         "Where: forward 1 s -> 1.3 s (+300 ms, 60 % of the difference)", "Where: backward 1 s -> 1.2 s (+200 ms)"
     ]  # fmt: skip
     assert not any("Where" in line for line in shown(monkeypatch, attribution_records=parts))
+    assert not any("Where" in line for line in shown(monkeypatch, headlines=[MEDIAN], attribution_records=parts[:1]))
 
 
 def test_doubts_and_warnings(monkeypatch: pytest.MonkeyPatch) -> None:

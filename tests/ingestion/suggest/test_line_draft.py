@@ -72,6 +72,7 @@ def test_a_list_is_text_and_a_line_of_opaque_strings_is_not_read() -> None:
     assert [drafted(line).read for line in ("[1, 2, 3] sizes", "no data will print nan", "a 5")] == [True, False, True]
     assert drafted("no data will print nan").names == []
     assert drafted(*STEPS).names == ["step", "steps", "loss", "time"]
+    assert not drafted(*STEPS).closes and drafted(*STEPS).table is None  # until its table is assigned
     assert drafted("Loss 5 (Mean)").words == "loss ( mean )"
 
 

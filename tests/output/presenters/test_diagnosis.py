@@ -64,6 +64,15 @@ def test_long_evidence_is_cut_after_a_word() -> None:
     assert module._shown("word " * 50) == " ".join(["word"] * 40) + " …"
 
 
+def test_parts_of_a_job_have_so_many_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Evidence and what settles a case four each, the verdict three, others two."""
+    monkeypatch.setattr(module, "folded", lambda text, lines, inset: [f"{text.split(':')[0].strip()} {lines} {inset}"])
+    job = failed(evidence=["one", "two"], followed="x", settles="y")
+    assert [line for line in module._job(job, 2) if not line.strip().startswith("Culprit")] == [
+        "A GPU failed, line 77 3 2", "How sure 2 2", "Evidence 4 2", "two 4 2", "What followed 2 2", "To settle it 4 2"
+    ]  # fmt: skip
+
+
 def test_jobs_that_end_alike_are_shown_once() -> None:
     """Numbers and the line do not count."""
     answers = [failed("a.log"), failed("b.log"), failed("c.log", why="another reason")]

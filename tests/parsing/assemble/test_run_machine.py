@@ -95,6 +95,8 @@ STEPS = "a.step=1 a.step=2 a.step=3"
         (f"{STEPS} a.resume a.step=2", [0, 3]), (f"{STEPS} a.resume a.step=3", [0, 3]),
         (f"{STEPS} a.resume a.step=4", [0]),
         (f"a.step=1 a.step=1 {STEPS} a.resume a.step=3", [0]),  # it repeats steps anyway
+        (f"a.step=1 a.step=1 a.configure@7 {STEPS} a.resume a.step=3", [0]),
+        (f"{STEPS} a.configure@7 a.step=3 a.configure@7 a.step=4 a.resume a.step=4", [0]),
         (f"{STEPS} a.restart a.step=4", [0, 3]), (f"{STEPS} a.restart a.resume a.step=4", [0, 3]),
         (f"{STEPS} a.resume a.resume a.step=2", [0, 3]), (f"{STEPS} a.resume a.value a.step=2", [0, 3]),
         ("a.resume a.step=2 a.step=1", [1]), (f"{STEPS} a.close a.resume a.step=1", [0, 5]),

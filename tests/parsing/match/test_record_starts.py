@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -212,3 +214,20 @@ def test_labels_of_a_known_width_have_their_spaces() -> None:
     texts = ["  3: iter 340: loss 5.4983, ti|| 11: iter 341: loss 5.5000, time 12.00ms"]
     assert cut_lines(texts, 3) == texts
     assert cut_lines(texts) == [texts[0].replace("|| 11: ", " 11: ||")]
+
+
+@pytest.mark.parametrize(
+    ("text", "more", "expected"),
+    [
+        ("loss {loss:f}", {}, True), ("it begins", {}, True), ("it begins", {"role": "context"}, True),
+        ("  it begins", {}, False),  # an indented heading
+        ("it is {what:s}", {}, False), ("it is {what:s}", {"role": "context"}, False),  # other lines print its words
+        ("it is {what:s}.", {"role": "context"}, True), ("loss {loss:f} of {what:s}", {}, True),
+        ("loss {loss:f} of {what:s}", {"role": "context"}, False),
+        ("loss {loss:f} of {n:d}", {"role": "context"}, True),
+        ("loss {loss:f}", {"role": "body"}, False), ("loss {loss:f}", {"under_header": True}, False),
+        ("{_:p}loss {loss:f}", {}, False), ("loss {loss:f}{_:a}", {}, False),
+    ],
+)  # fmt: skip
+def test_records_of_which_lines_may_be_glued(text: str, more: dict[str, Any], expected: bool) -> None:
+    assert record_starts._may_be_glued(Line("x", Template(text), **more)) is expected

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from perflog.analysis.lint import RULES, Finding
 from perflog.analysis.overview.doubts import Doubt
@@ -16,6 +17,7 @@ from perflog.output.report.html.findings import findings_section
 RULE = next(rule for rule in RULES.values() if "steps" in rule.needs)
 ROWS = MetricTable("step_time", "step times", "", "", ("steps",), (), [{}, {}], ["", ""],
                    [(FigureSource("r1", "1"),), (FigureSource("r2", "2"),)])  # fmt: skip
+MORE = replace(ROWS, name="rates", title="rates")  # its first rows are not linked too
 OTHER = MetricTable("energy", "energy", "", "", ("telemetry",))
 
 
@@ -26,9 +28,9 @@ def finding(message: str = "slow", severity: Any = None, **lines: Any) -> Findin
 def section(*findings: Finding, runs: int = 2) -> str:
     names = {f"r{n}": f"run {n}" for n in range(1, runs + 1)}
     report: Any = SimpleNamespace(
-        overview=SimpleNamespace(doubts=[Doubt(RULE, findings)] if findings else []), metrics=[ROWS, OTHER], runs=names,
-        names=names, places={run: n for n, run in enumerate(names, 1)}, shapes=[], light_plots=[], comparison_tables=[],
-        in_words=lambda count: f"{count} runs",
+        overview=SimpleNamespace(doubts=[Doubt(RULE, findings)] if findings else []), metrics=[ROWS, OTHER, MORE],
+        runs=names, names=names, places={run: n for n, run in enumerate(names, 1)}, shapes=[], light_plots=[],
+        comparison_tables=[], in_words=lambda count: f"{count} runs",
     )  # fmt: skip
     return str(findings_section(report))
 
