@@ -202,6 +202,19 @@ def test_memory_of_primus() -> None:
     assert rows[1]["mfu"] == pytest.approx(0.4567)
 
 
+def test_stragglers_of_deepspeed() -> None:
+    """Two names of the header are one space apart."""
+    header = ("Comm. Op", "Message Size", "Count", "Total comm lat(ms)", "Total straggler(ms)", "Avg comm lat(ms)")
+    rows = ((*header, "Avg straggler(ms)"), ("", "64.0 MB", "10", "12.00", "3.00", "1.20", "0.30"))
+    first, second = ("".join(f"{cell: <20}" for cell in row) for row in rows)
+    log = read(f"Breakdown with straggler effect\n{first}\nall_reduce\n{second}\n".encode())
+    assert (unread(log), unread_figures(log)) == ({}, 0)
+    times = {key: value for key, value in values(log).items() if key.endswith(("wait", "time"))}
+    assert {key.removeprefix("all_reduce."): round(value, 9) for key, value in times.items()} == {
+        "total_shortest_time": 0.012, "total_straggler_wait": 0.003, "shortest_time": 0.0012, "straggler_wait": 0.0003,
+    }  # fmt: skip
+
+
 MAXTEXT = """\
 Num_devices: 8, shape OrderedDict([('data', 1), ('fsdp', 8)])
 Config param per_device_batch_size: 8.0
