@@ -330,3 +330,20 @@ Problem,Provider,OperationKind,Operation,Disposition,Status,m,n,k,Bytes,Flops,Ru
 1,CUTLASS,gemm,gemm_64x64,not_supported,not_supported,16384,16384,16384,3221225472,8796629893120,0,0,0
 """)
     assert column(log, "values", "value", key="gflops") == [pytest.approx(18.2874)]
+
+
+# --- time and events of a command -----------------------------------------------------------------------------------
+
+
+def test_gnu_time_has_minutes_or_hours() -> None:
+    line = b"\tElapsed (wall clock) time (h:mm:ss or m:ss): %s\n\tMaximum resident set size (kbytes): 71572\n"
+    found = [column(read(line % text), "summaries", "value") for text in (b"1:05.28", b"1:13:42")]
+    assert found == [[65.28, 71572 * 1024], [4422, 71572 * 1024]]
+
+
+def test_each_case_of_deepep_is_measured_by_all_ranks() -> None:
+    case = b" > Testing with do_handle_copy=1, use_fp8_dispatch=%d, num_bias=0 ...\n"
+    line = b"   * EP: %3d/2 | dispatch: %d GB/s (SO), 1 GB/s (SU), 1.000 us, 8 bytes | copy: 2 GB/s, 3.000 us\n"
+    log = read(b"".join([case % 1, line % (0, 61), line % (1, 60), case % 0, line % (0, 31), line % (1, 30)]))
+    assert column(log, "values", "value", key="dispatch_scaleout_bandwidth") == [61, 60, 31, 30]
+    assert column(log, "values", "text", key="title")[0].startswith("handle_copy=1, use_fp8_dispatch=1")
