@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from perflog.analysis.culprits import Culprit, with_hosts
 from perflog.analysis.overview.facts.what_if import at_fault
-from perflog.analysis.overview.ranks_apart import WAITS, often
+from perflog.analysis.overview.ranks_apart import often
 from perflog.grouping import grouped
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import Options, Tables, imbalance, node_pairs, whatif
@@ -31,7 +31,7 @@ from perflog.metrics.rank_hosts import hosts_of_ranks, ranks_by_host
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.skew.hot_experts import expert_jobs
 from perflog.metrics.skew.named_ranks import NamedRank, named_rank_rows
-from perflog.metrics.skew.ranks import RankRow, rank_rows
+from perflog.metrics.skew.ranks import WAITS, RankRow, rank_rows
 from perflog.metrics.what_if.step_replay import OPERATIONS
 from perflog.parsing.failures.first_cause import LIKELY, SURE
 from perflog.statistics.standing_out import LEVEL

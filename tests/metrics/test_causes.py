@@ -19,7 +19,7 @@ from support.contradictions import (
     what_binds,
 )
 from support.field_logs import needs_corpus, stored
-from support.metrics_logs import by_hand
+from support.metrics_logs import by_hand, rows
 from support.paths import SHARED
 from support.trace_tables import kernel, reduce
 
@@ -52,6 +52,41 @@ def test_without_launches_the_largest_state_binds() -> None:
     tables = trace_tables.by_hand([kernel(0, 100), reduce(100, 900)])
     found = bound_by(tables, "r", Options())
     assert found is not None and (found.subject, round(found.gain, 2), found.by) == ("communication", 0.89, "bound")
+
+
+@pytest.mark.parametrize(
+    ("phase", "form", "is_slow"),
+    [
+        ("busy", None, True), ("all_reduce", None, False), ("wait", "moe_layer", False),
+        ("gather_gemm", "moe_layer", True),
+    ],
+)  # fmt: skip
+def test_a_rank_that_waits_longer_is_not_slow(phase: str, form: str | None, is_slow: bool) -> None:
+    """Rank 1 of 2 takes three times as long: as the format declares the phase, else by its name."""
+    values = [{"phase": phase, "step": step, "rank": rank, "occurrence": 1, "time_s": 1.0 + 2 * rank}
+              for step in range(12) for rank in (0, 1)]  # fmt: skip
+    made = by_hand("phases", values, world=2)
+    made["runs"]["format"] = form
+    found = [each.rank for each in causes_by_run(Tables(made), Options()).get("r", ()) if each.subject == "slow rank"]
+    assert found == ([1] if is_slow else [])
+
+
+def test_all_columns_of_a_step() -> None:
+    """Steps of 10 s, 5 s of them backward; of the forward of 4 s the ranks wait 2 s in the mean."""
+    waits = [{"table": "phases", "phase": "wait", "step": step, "rank": rank, "occurrence": 1, "time_s": 1.0 + 2 * rank}
+             for step in range(12) for rank in (0, 1)]  # fmt: skip
+    steps = [{"step": step, "step_time_s": 10.0, "forward_s": 4.0, "backward_s": 5.0} for step in range(12)]
+    made = by_hand("steps", [*steps, *waits], world=2)
+    made["runs"]["format"] = "moe_layer"
+    nothing = dict.fromkeys(("rank", "device", "dp_rank", "stage", "ratio", "n", "each_s"))
+    same = {"run": "r", "label": None, "binds": False, "of": "step", "by": "sum", "whole_s": 10.0, "metric": "phases",
+            "model": "it takes no time, and nothing else becomes longer"}  # fmt: skip
+    assert rows(causes(made, warmup=0)) == [
+        nothing | same | {"subject": subject, "name": name, "time_s": time, "gain_s": time, "share": time / 10,
+                          "gain": time / 10}
+        for subject, name, time in (("phase", "backward", 5.0), ("waiting", "wait", 2.0), ("untimed", "forward", 2.0),
+                                    ("untimed", "step", 1.0))
+    ]  # fmt: skip
 
 
 def test_a_rank_that_stands_out_is_a_cause() -> None:

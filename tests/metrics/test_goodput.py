@@ -16,7 +16,7 @@ import perflog
 from perflog.metrics import Options, Tables, goodput
 from perflog.metrics.jobs import goodput as module
 from perflog.metrics.jobs.goodput import _count, losses_of
-from perflog.metrics.jobs.job_intervals import Interval
+from perflog.metrics.jobs.job_intervals import KINDS, Interval
 from perflog.metrics.jobs.timeline import JobTimeline
 from perflog.tables.schema import UTC
 
@@ -90,6 +90,19 @@ def test_goodput_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     with_rate = figures(timeline_of(*RESTARTED), monkeypatch, r1=0.4, r2=0.5, other=0.9)
     assert with_rate["program"] == pytest.approx(0.45)
     assert with_rate["ml_productivity"] == pytest.approx(0.45 * 160 / 780)
+
+
+def test_each_kind_of_interval_has_its_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two intervals of a kind the sum; a job of one attempt recovers from nothing."""
+    parts = [
+        (1, kind, 100 * k + by, 100 * k + by + k + 1, None, None) for k, kind in enumerate(KINDS) for by in (0, 50)
+    ]
+    found = figures(timeline_of(*parts), monkeypatch)
+    for k, kind in enumerate(KINDS):
+        assert found[f"{kind.replace(' ', '_')}_s"] == 2 * (k + 1), kind
+    wall = 100 * (len(KINDS) - 1) + 50 + len(KINDS)
+    assert (found["wall_s"], found["attempts"], found["clock"], found["recover_s"]) == (wall, 1, UTC, None)
+    assert found["goodput"] == pytest.approx(found["training_s"] / wall)
 
 
 def test_without_a_clock_over_all_attempts_there_is_no_goodput(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 from support.metric_tables import replace_table
+from support.metrics_logs import by_hand
 
-from perflog.metrics import Options
+from perflog.metrics import Options, Tables
 from perflog.metrics.causes import job_causes as module
 from perflog.metrics.causes.cause import Cause
 from perflog.metrics.what_if.step_replay import OPERATIONS
@@ -68,25 +69,28 @@ def test_what_may_bind_a_replayed_job(table: Any, rows: list[dict[str, Any]], bi
         assert (each.name == "send") == (each.subject == "operations")
 
 
-def rank_row(rank: str | None = "3", worse: bool = True, unit: str = "s") -> Any:
+def rank_row(rank: str | None = "3", worse: bool = True, unit: str = "s", figure: str = "busy") -> Any:
     out = SimpleNamespace(far=SimpleNamespace(ratio=1.5), value=2.0)
-    return SimpleNamespace(run="r", rank=rank, is_worse=worse, out=out, figure="wait", unit=unit, rows=30)
+    return SimpleNamespace(
+        run="r", of="values", rank=rank, is_worse=worse, out=out, figure=figure, unit=unit, rows=30
+    )  # fmt: skip
 
 
 def test_ranks_that_are_worse_than_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [rank_row(), rank_row("gpu0", unit="B"), rank_row(worse=False), rank_row(None), rank_row()]
     rows[4].out = None
+    rows += [rank_row(figure="wait"), rank_row(figure="barrier_time")]  # they wait for a slow one
     monkeypatch.setattr(module, "rank_rows", lambda _: rows)
-    first, second = found(module.slow_ranks)
+    first, second = module.slow_ranks(Tables(by_hand("steps", [])), Options())
     assert (first.rank, first.name, first.ratio, first.n, first.each_s, first.may_bind) == (
         3,
-        "wait",
+        "busy",
         1.5,
         30,
         2.0,
         False,
     )
-    assert (second.rank, second.name, second.each_s) == (None, "wait of gpu0", None)
+    assert (second.rank, second.name, second.each_s) == (None, "busy of gpu0", None)
 
 
 def test_ranks_that_reports_name(monkeypatch: pytest.MonkeyPatch) -> None:

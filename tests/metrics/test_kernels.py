@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
-from support.metrics_logs import rows
+from support.metrics_logs import by_hand, rows
 from support.profiles import WHERE, nvprof_profile, profile_of
 from support.seeds import MS
 
@@ -76,6 +76,45 @@ def test_host_time_of_ranges_is_a_share_of_nothing(profile: perflog.Log) -> None
     found = {r["name"]: r for r in rows(kernels(profile), by="range", of="range")}
     assert len(found) == 35
     assert {(r["share"], r["denominator"]) for r in found.values()} == {(None, None)}
+
+
+def test_all_columns_of_a_small_profile() -> None:
+    """10 s of GPU work, two names of which are one category, and 7 s of calls, one of them slow the first time."""
+    work = [
+        ("kernel", "GPU activities", "sgemm_a", 4, 5.0, 3.0), ("kernel", "GPU activities", "sgemm_b", 2, 1.0, 0.75),
+        ("kernel", "GPU activities", "relu_kernel", 3, 3.0, 2.0),
+        ("memcpy", "GPU activities", "[CUDA memcpy HtoD]", 1, 1.0, 1.0),
+        ("api", "API calls", "cudaMalloc", 3, 5.0, 4.5), ("api", "API calls", "cudaLaunchKernel", 8, 2.0, 0.75),
+    ]  # fmt: skip
+    printed = [
+        {"section": 2, "domain": "app", "kind": kind, "category": group, "name": name, "calls": calls, "time_s": time,
+         "avg_s": time / calls, "max_s": most}
+        for kind, group, name, calls, time, most in work
+    ]  # fmt: skip
+    gpu = {"of": "gpu", "denominator": "sum of GPU activities", "denominator_s": 10.0}
+    api = {"of": "api", "denominator": "sum of API calls", "denominator_s": 7.0}
+    first = {"first_call_s": 4.5, "avg_rest_s": 0.25}
+    expected: list[dict[str, Any]] = [
+        {"by": "name", "calls": calls, "time_s": time, "max_s": most, "category": category, "name": name,
+         "domain": "app", "first_line": line} | of
+        for line, ((*_, name, calls, time, most), category, of) in enumerate(zip(work, (
+            "gemm", "gemm", "elementwise", "memcpy", "allocation", "launch"), (gpu, gpu, gpu, gpu, api | first, api),
+            strict=True), 1)
+    ]  # fmt: skip
+    expected += [
+        {"by": "category", "calls": calls, "time_s": time, "max_s": most, "category": category, "name": category,
+         "domain": None, "first_line": line} | of
+        for category, calls, time, most, line, of in (
+            ("gemm", 6, 6.0, 3.0, 1, gpu), ("elementwise", 3, 3.0, 2.0, 3, gpu), ("memcpy", 1, 1.0, 1.0, 4, gpu),
+            ("allocation", 3, 5.0, 4.5, 5, api), ("launch", 8, 2.0, 0.75, 6, api))
+    ]  # fmt: skip
+    same = {"run": "r", "label": None, "section": 2, "first_call_s": None, "avg_rest_s": None}
+    assert rows(kernels(by_hand("kernels", printed))) == [
+        same
+        | row
+        | {"share": pytest.approx(row["time_s"] / row["denominator_s"]), "avg_s": row["time_s"] / row["calls"]}
+        for row in expected
+    ]
 
 
 def test_first_call_apart(profile: perflog.Log) -> None:

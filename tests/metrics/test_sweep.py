@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
+from support.metrics_logs import by_hand, rows
 from support.paths import ROOT
 from support.seeds import hits, log
 
@@ -111,6 +112,23 @@ def test_medians_are_those_of_the_steps(name: str) -> None:
     found = sweep(runs).set_index("run")
     for column in ("median_s", "median_low_s", "median_high_s", "n", "first_step", "last_line"):
         assert found[column].to_list() == steady.loc[found.index, column].to_list()
+
+
+def test_all_columns_of_three_runs() -> None:
+    """Steps of 1, 2 and 4 s with batches of 1, 2 and 4, after one step of warm-up."""
+    import pandas as pd
+
+    one = by_hand("steps", [{"step": step, "step_time_s": 1.0} for step in range(8)])
+    runs = pd.concat([one["runs"].assign(run=f"r{k}", config=json.dumps({"batch": k})) for k in (1, 2, 4)])
+    steps_ = pd.concat([one["steps"].assign(run=f"r{k}", step_time_s=float(k)) for k in (1, 2, 4)])
+    assert rows(sweep({"runs": runs, "steps": steps_}, warmup=1)) == [
+        {
+            "run": f"r{k}", "label": None, "factor": "batch", "value": k, "group": None, "n": 7, "first_step": 1,
+            "last_step": 7, "median_s": k, "median_low_s": k, "median_high_s": k, "base": "r1", "base_run": "r1",
+            "speedup": 1 / k, "best": k == 1, "also": None, "warmup": 1, "first_line": 2, "last_line": 8,
+        }
+        for k in (1, 2, 4)
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["moe_layer_early.txt", "nvprof.txt", "pipeline_layers.txt"])

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from matplotlib.patches import Rectangle
 from support.examples import examples
 from support.jobs import Job, restarted
+from support.metrics_logs import by_hand, rows
 
 import perflog
 from perflog.metrics import goodput, timeline
@@ -53,6 +54,26 @@ def test_a_job_with_a_hang_and_a_restart(tmp_path: Path) -> None:
     steps = table[["first_step", "last_step"]].dropna().to_numpy().tolist()
     assert steps == [[1, 40], [41, 60], [41, 80]]
     assert table["known_by"].tolist() == [*["stamps"] * 2, "steps", "stamps", "printed", *["stamps"] * 3]
+
+
+def test_all_columns_of_one_attempt() -> None:
+    """Steps of 1 s up to 15 s, a checkpoint, and steps from 30 s on; the clock prints whole seconds."""
+    ends = [*range(10, 16), *range(30, 36)]
+    steps = [{"step": step, "line": 2 * step, "printed_ns": at * 10**9, "clock": "utc", "step_time_s": 1.0}
+             for step, at in enumerate(ends, 1)]  # fmt: skip
+    saved = {"table": "milestones", "line": 13, "kind": "checkpoint"}
+    found = timeline(by_hand("steps", [*steps, saved]))
+    same = {"run": "r", "label": None, "job": "r", "attempt": 1, "clock": "utc", "error_s": 1.0}
+    names = ("kind", "begin", "begin_ns", "end_ns", "time_s", "first_step", "last_step", "first_line", "last_line",
+             "known_by")  # fmt: skip
+    moment = "1970-01-01 00:00:{:02d}.000".format
+    assert rows(found) == [
+        same | dict(zip(names, (kind, moment(begin), begin * 10**9, end * 10**9, end - begin, *more), strict=True))
+        for kind, begin, end, *more in (
+            ("training", 10, 15, 2, 6, 2, 12, "stamps"), ("checkpoint", 15, 29, None, None, 12, 14, "steps"),
+            ("training", 29, 35, 7, 12, 14, 24, "stamps"),
+        )
+    ]  # fmt: skip
 
 
 def test_attempts_in_files_of_their_own_are_one_job(tmp_path: Path) -> None:

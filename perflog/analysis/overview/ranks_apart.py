@@ -9,21 +9,15 @@ import numpy as np
 
 from perflog.analysis.overview.run_figures import RunFigure
 from perflog.grouping import grouped
-from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import Tables
 from perflog.metrics.rank_hosts import host_in_words, hosts_of_ranks
 from perflog.metrics.skew.named_ranks import SPEED_UNITS, NamedRank, hanging_ranks, named_rank_rows
-from perflog.metrics.skew.ranks import OutlierGroup, RankRow, outlier_groups, rank_figures, rank_name, rank_rows
+from perflog.metrics.skew.ranks import WAITS, OutlierGroup, RankRow, outlier_groups, rank_figures, rank_name, rank_rows
 from perflog.statistics.samples import medians
 from perflog.units import count, first_few, numbered, numbers_in_words, show, show_p
 
 _NAMED, _FIGURES = 3, 3  # ranks that have a line of their own; figures in a line
 _APART = 0.01  # of the median: ranks that are nearer agree
-WAITS = lazy_pattern(
-    r"(?i)wait|sync|comm|all_?(?:reduce|gather|to_?all)|reduce|gather|scatter|broadcast|barrier|send|recv|p2p|bubble|idle"
-)
-"""Names of times in which a rank waits for others."""
-
 _FEWEST, _LONGER, _CLEARLY = 2, 1.1, 5.0  # ranks of a block; its time over the others'; this over the spread in a block
 _OF_STEP = 0.02  # of the step: less does not matter
 _COLUMNS = {

@@ -10,8 +10,9 @@ from perflog.metrics.jobs.stuck_ranks import stuck_ranks
 from perflog.metrics.options import Options
 from perflog.metrics.pipelines.pipeline import stages
 from perflog.metrics.run_tables import Tables
+from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.skew.named_ranks import named_rank_rows
-from perflog.metrics.skew.ranks import rank_rows
+from perflog.metrics.skew.ranks import WAITS, RankRow, rank_rows
 from perflog.metrics.step_time.headroom import equal_stages
 from perflog.metrics.what_if.step_replay import OPERATIONS
 from perflog.metrics.what_if.whatif import whatif
@@ -66,9 +67,13 @@ def stragglers_by_replay(tables: Tables, options: Options) -> Iterator[Cause]:
 
 
 def slow_ranks(tables: Tables, options: Options) -> Iterator[Cause]:  # noqa: ARG001 (all sources take the same)
-    """Yield each metric in which a rank is worse than all others. The gain without that rank is not known."""
+    """Yield each metric in which a rank is worse than all others. The gain without that rank is not known.
+
+    A rank that waits longer than the others is none: it is the fast one.
+    """
+    means = semantics_by_run(tables.rows("runs"))
     for row in rank_rows(tables):
-        if row.is_worse and row.rank is not None and row.out is not None:
+        if row.is_worse and row.rank is not None and row.out is not None and not _waits(row, means[row.run]):
             is_rank = row.rank.isdigit()
             yield Cause(
                 run=row.run, of=JOB, subject="slow rank", rank=int(row.rank) if is_rank else None,
@@ -76,6 +81,12 @@ def slow_ranks(tables: Tables, options: Options) -> Iterator[Cause]:  # noqa: AR
                 each_s=row.out.value if row.unit == "s" else None, model="it is as good as the others",
                 metric="ranks", may_bind=False,
             )  # fmt: skip
+
+
+def _waits(row: RankRow, meaning: RunSemantics) -> bool:
+    """Return whether a metric is a time in which a rank waits for others, as declared, else by its name."""
+    phase = meaning.phase(row.figure) if row.of == "phases" else None
+    return row.unit == "s" and (WAITS.search(row.figure) is not None if phase is None else phase.kind == "wait")
 
 
 def slowest_ranks(tables: Tables, options: Options) -> Iterator[Cause]:  # noqa: ARG001 (all sources take the same)

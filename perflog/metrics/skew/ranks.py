@@ -11,6 +11,7 @@ from msgspec.structs import asdict
 
 from perflog.arrays import Floats, Ints
 from perflog.grouping import grouped
+from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.options import Options
 from perflog.metrics.possible import are_moments
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, column, columns_of, metric
@@ -33,6 +34,11 @@ _MOST = 0.5  # share of the rows: a rank with fewer stopped too early, or began 
 _COLLECTIVE_FIGURES = ("time_s", "algbw_gbps", "busbw_gbps")
 WORSE_IF_HIGH, WORSE_IF_LOW = ("s", "B"), ("1/s", "GB/s", "TFLOP/s")
 """Units with higher values worse, and lower ones; in any other unit, the lower of two differing ranks is named."""
+
+WAITS = lazy_pattern(
+    r"(?i)wait|sync|comm|all_?(?:reduce|gather|to_?all)|reduce|gather|scatter|broadcast|barrier|send|recv|p2p|bubble|idle"
+)
+"""Names of times in which a rank waits for others."""
 
 
 class _Out(Struct, frozen=True):

@@ -46,6 +46,19 @@ def test_samples_of_two_devices_and_counters() -> None:
     ]
 
 
+def test_all_columns_of_two_devices() -> None:
+    readings = [{"name": "power", "unit": "W", "rank": 4 + k, "device": k, "device_name": "H100", "value": value}
+                for k in (0, 1) for value in (1.0 + k, 2.0 + k, 6.0 + k)]  # fmt: skip
+    assert rows(counters(with_counters(*readings))) == [
+        {
+            "run": "r", "label": "r", "rank": 4 + k, "device": k, "device_name": "H100", "counter": "power",
+            "mean": 3.0 + k, "min": 1.0 + k, "max": 6.0 + k, "unit": "W", "readings": 3, "subject": None,
+            "first_line": 1 + 3 * k,
+        }
+        for k in (0, 1)
+    ]  # fmt: skip
+
+
 def test_no_label_is_null() -> None:
     """In a column of strings, pandas 2 makes the word None of it."""
     tables = with_counters({"name": "SM Active", "value": 40.0})
