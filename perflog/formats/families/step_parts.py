@@ -22,7 +22,10 @@ from perflog.units import UNITS, Unit, unit_of
 STEP_TIME = "step_time"
 COLUMNS = ("forward", "backward")
 """Parts with a column of their own in table `steps`."""
-_TIMES, _TOTALS = ("time", "t"), ("total", "total_time", "total_step_time", "total_iter_time", "total_iteration_time")
+_TIMES, _TOTALS = (
+    ("time", "t"),
+    (("total", "total_time", "train_time", "total_step_time", "total_iter_time", "total_iteration_time")),
+)
 _NO_PARTS = (
     "elapsed eta wall since start remaining left uptime clock timestamp checkpoint ckpt save hidden overlapped "
     "gpu cpu cuda device per latency ttft tpot itl slowest fastest".split()

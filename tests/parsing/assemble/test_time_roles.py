@@ -158,8 +158,9 @@ def test_a_run_that_ended_is_forgotten() -> None:
 
 
 def test_a_total_is_the_sum_of_several_times() -> None:
+    """Of half of it, they may be the parts of one of two micro-batches."""
     whole = np.array([1.0, 1.0, 1.0, 1.0, 0.0])
-    parts = {"a": np.array([0.5, 0.25, 0.24, 0.6, 0.0]), "b": np.array([0.52, 0.25, 0.25, 0.43, np.nan])}
+    parts = {"a": np.array([0.5, 0.25, 0.25, 0.6, 0.0]), "b": np.array([0.52, 0.4, 0.25, 0.43, np.nan])}
     assert module._is_sum(parts, whole).tolist() == [True, True, False, False, False]
     assert not module._is_sum({"a": whole}, whole).any()  # one alone is no sum
 
@@ -261,3 +262,19 @@ def test_later_lines_may_change_what_a_time_is() -> None:
     whole, parts = (read(lines.encode(), chunk=size) for size in (1 << 20, 1 << 12))
     assert whole.rows("steps") == parts.rows("steps")
     assert {row["step_time_s"] for row in whole.rows("steps")[201:]} == {0.25}
+
+
+@pytest.mark.parametrize(("micro_batches", "source"), [(1, None), (2, "line"), (4, "line")])
+def test_the_time_of_an_update_is_that_of_a_step_only_without_accumulation(
+    micro_batches: int, source: str | None
+) -> None:
+    """Steps of ESPnet count batches. Its forward and backward times are of a batch."""
+    line = (
+        "[host] 2020-04-05 16:34:{:02d},355 (trainer:453) INFO: 2epoch:train:{}-{}batch: iter_time=0.006, "
+        "forward_time=0.230, loss=50.873, backward_time=0.230, optim_step_time=0.020, lr_0=1.000, train_time={:.3f}\n"
+    )
+    lines = (line.format(5 * k, 10 * k - 9, 10 * k, 0.49 * micro_batches) for k in range(1, 9))
+    steps = read("".join(lines).encode()).rows("steps")
+    assert {(row["step_time_s"], row["step_time_by"]) for row in steps[1:]} == {
+        (0.49 if source is None else 0.5, source)
+    }

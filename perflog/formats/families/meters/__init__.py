@@ -217,7 +217,8 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
         run = (*line.run, *(name for name in template.names if name in parts.totals))
         shared = shared_units(template, parts.units) if common.table == "steps" else {}
         units = {name: parts.units[name] for name in parts.seconds} | shared
-        whole = time_of_step(units, parts.printed) if steps and STEP_TIME not in template.names else ""
+        counts = steps or "step" in head.names
+        whole = time_of_step(units, parts.printed) if counts and STEP_TIME not in template.names else ""
         line = with_parts(replace(line, unit={**line.unit, **parts.units, **shared}), units, whole)
         return replace(line, run=run, within=within, dropped=dropped, may_be_setting=self.measures)
 

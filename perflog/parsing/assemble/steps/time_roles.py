@@ -31,8 +31,9 @@ CLOCK, VALUE = "clock", "value"
 Key = tuple[int, str, str, str]
 """A time: position of its log, names of its format and its line, and its field."""
 
-_LEAST, _ROUNDED = 0.5, 1.02
-"""Share of a total that its parts take; what parts may exceed their whole by, since each is rounded."""
+_LEAST, _LEAST_SUM, _ROUNDED = 0.5, 0.6, 1.02
+"""Share of lines that decide; share of a total that its parts take, of which one of two micro-batches takes half; what
+parts may exceed their whole by, since each is rounded."""
 _COMMUNICATION = frozenset("comm comms communication allreduce reduce gather scatter a2a alltoall p2p sync".split())
 
 _RISES_PER_FALL = 10  # of a clock that begins again
@@ -302,7 +303,7 @@ def _is_sum(parts: Mapping[str, Floats], whole: Floats) -> Mask:
     """Return in which lines a time is the sum of several others, or little more."""
     values = [np.where(np.isfinite(each), each, 0) for each in parts.values()]
     total = np.sum(values, axis=0) if len(values) > 1 else np.zeros(len(whole))
-    is_sum: Mask = (total >= _LEAST * whole) & (total <= _ROUNDED * whole) & (total > 0)
+    is_sum: Mask = (total >= _LEAST_SUM * whole) & (total <= _ROUNDED * whole) & (total > 0)
     return is_sum
 
 
