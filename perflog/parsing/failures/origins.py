@@ -15,6 +15,9 @@ _CODE = r"(?:E[A-Z]?|ERR)[0-9]{4,5}: "  # a code of an error, as CANN prints it:
 _HOST = r"(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3}|[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*-?[0-9]+(?:\.[a-z0-9.-]+)?)"
 _NAME = rf"(?!{_CODE}){_HOST}"
 _POD = r"\[pod/(?P<pod>[A-Za-z0-9_.-]+)[^\]\n]*\] "
+_POD_TIME = lazy_pattern(r"(\[pod/[^\] \n]+) [^\]\n]*\] ")
+"""The label of a pod, with the time of its line, which differs in the next one."""
+
 _LABEL = lazy_pattern(rf"{_POD}|{CLOSED_LABEL}|{BARE_LABEL}|(?:{_NAME}): ")
 _RANK_LABEL = lazy_pattern(r"\[rank(?P<rank>\d+)\]:|\[[0-9]+,(?P<mpi>\d+)\]<")
 _SPACED = lazy_pattern(r"\[rank\d+\]:$")
@@ -44,7 +47,7 @@ _UCX = lazy_pattern(r"^\[(?P<node>[\w.-]+):\d+ ?:\d+:\d+\] ")
 
 _SYSLOG = lazy_pattern(r"^[A-Z][a-z]{2} +\d+ [\d:]{8} (?P<node>[\w.-]+) kernel:|^\d{4}-\S+ (?P<iso>[\w.-]+) kernel:")
 _NODE = lazy_pattern(rf"^(?:\[[^\]]*\] ?)?(?P<node>{_NAME}): ")
-_NPU = lazy_pattern(r"^\[ERROR\] \S+ \(PID:\d+, Device:(?P<gpu>-?\d+), RankID:(?P<rank>-?\d+)\) ERR\d{5}\b")
+_NPU = lazy_pattern(r"(?:^| )\[ERROR\] \S+ \(PID:\d+, Device:(?P<gpu>-?\d+), RankID:(?P<rank>-?\d+)\) ERR\d{5}\b")
 """What torch_npu prints in the line after an exception, and before what the device reports. -1 is unknown."""
 
 _DEVICE = lazy_pattern(r"\b(?:cuda|npu|xpu):(?P<gpu>\d+)\b")
@@ -71,14 +74,14 @@ class Origin(Struct):
 
 
 def split_labels(line: str) -> tuple[str, str]:
-    """Return the labels of launchers before a line, and the rest."""
+    """Return the labels of launchers before a line, without the times in them, and the rest."""
     at = 0
     for _ in range(_MOST_LABELS):
         match = _LABEL.match(line, at)
         if match is None:
             break
         at = match.end()
-    labels, text = line[:at], line[at:]
+    labels, text = _POD_TIME.sub(r"\1] ", line[:at]), line[at:]
     return labels, text.removeprefix(" ") if _SPACED.search(labels) else text
 
 
@@ -163,7 +166,7 @@ def npu_of(text: str) -> Origin | None:
         >>> npu_of("[ERROR] 2025-10-11-15:09:34 (PID:2969, Device:0, RankID:101) ERR00100 PTA call acl api failed").rank
         101
     """
-    match = _NPU.match(text)
+    match = _NPU.search(text)
     if match is None:
         return None
     rank, gpu = (int(match[name]) for name in ("rank", "gpu"))

@@ -31,6 +31,7 @@ def origin(line: str, message: str = "") -> dict[str, Any]:
         ("EI0002: [PID: 7] Error", "", "EI0002: [PID: 7] Error"),  # a code of CANN is no node
         ("ERR00100: Error", "", "ERR00100: Error"),
         ("gpu0002: Error", "gpu0002: ", "Error"),
+        ("[pod/train-0/main 2026-05-18T16:04:46.3Z] 1: x", "[pod/train-0/main] 1: ", "x"),
         ("n1: 1: [rank3]: [default0]:x", "n1: 1: [rank3]:", "[default0]:x"),  # three labels at most
         ("Error: 3: x", "", "Error: 3: x"),
         ("", "", ""),
