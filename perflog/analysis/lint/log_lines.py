@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 import numpy as np
 
 from perflog.analysis.lint.registry import Finding, LintedRun, LintInput, Severity, rule
 from perflog.analysis.lint.wording import percent
 from perflog.arrays import Ints, Mask
+from perflog.formats.bars import OF_BARS
 from perflog.formats.surroundings import prefix_ends
 from perflog.parsing.failures.kinds import NOTICE, kinds
 from perflog.tables.arrow import Where, numbers_of, one_of
@@ -174,10 +175,17 @@ def _shortened(sample: object) -> str:
     needs=("lines",),
 )
 def torn_lines(data: LintInput) -> Iterator[Finding]:
-    """Lines with a row of a later part. Where table `lines` itself has parts, these are files."""
+    """Lines with a row of a later part. Where table `lines` itself has parts, these are files.
+
+    The state of a progress bar is a part by its carriage return: nobody tore a line that has one.
+    """
     later = _lines_of_rows(data, {"part": _is_later_part})
+    of_bars = _lines_of_rows(data, {"key": _is_of_bar}, ("values",)) if later else {}
     for run in data.runs if later else ():
-        torn = {line for table_lines in later.get(run.id, {}).values() for line in table_lines.tolist()}
+        torn, with_bar = (
+            {line for lines in found.get(run.id, {}).values() for line in lines.tolist()} for found in (later, of_bars)
+        )
+        torn -= with_bar
         if torn and not (run["lines"]["part"] > 0).any():
             yield Finding(run.id, f"{count(len(torn), 'line')} with more than one record", {run.id: torn})
 
@@ -186,10 +194,14 @@ def _is_later_part(part: int | None) -> bool:
     return part is not None and 0 < part < FIRST_CELL
 
 
-def _lines_of_rows(data: LintInput, where: Where) -> dict[str, dict[str, Ints]]:
+def _is_of_bar(key: str | None) -> bool:
+    return key is not None and OF_BARS.search(key) is not None
+
+
+def _lines_of_rows(data: LintInput, where: Where, names: Collection[str] = _OF_ROWS) -> dict[str, dict[str, Ints]]:
     """The lines of the rows that pass, by run and table. They are few: no table is read as a whole for them."""
     lines: dict[str, dict[str, Ints]] = {}
-    for name in _OF_ROWS:
+    for name in names:
         for (run, _), rows in data.tables.arrow_by_file(name, where):
             before = lines.setdefault(run, {}).get(name, np.zeros(0, np.int64))
             lines[run][name] = np.append(before, numbers_of(rows["line"].chunk(0)))

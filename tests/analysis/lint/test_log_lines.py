@@ -79,6 +79,8 @@ def test_lines_with_several_records(parts: list[int | None], found: int) -> None
     rows = [row | {"part": part, "line": 7} for part in parts for row in steps(1)]
     account = [lines("read", "x")]
     assert messages("torn-lines", [*rows, *account]) == ["1 line with more than one record"] * found
+    bar = {"table": "values", "key": "smoothed_it_per_s", "value": 2.5, "line": 7, "part": 0}
+    assert messages("torn-lines", [*rows, bar, *account]) == []
     files = [lines("read", "x"), lines("read", "x") | {"part": 1}]  # parts are files
     assert messages("torn-lines", [*rows, *files]) == []
 
