@@ -18,15 +18,22 @@ _SERVED = lazy_pattern(r"(?i)successful[_ ]requests?(?:[_ ]count)?|request[_ ]co
     title="requests of a benchmark failed",
     why="Latencies and rates are of answered requests. A server that refuses part of its load looks faster.",
     action="find out why they failed in the log of the server, and measure again",
-    needs=("summaries",),
+    needs=("runs",),
 )
 def failed_requests(data: LintInput) -> Iterator[Finding]:
-    """Reports of serving benchmarks that count failed requests."""
-    rows = data.tables.rows("summaries")
+    """Reports of serving benchmarks that count failed requests, and single results of them."""
+    yield from _failed(data, "summaries")
+    yield from _failed(data, "values")
+
+
+def _failed(data: LintInput, table: str) -> Iterator[Finding]:
+    rows = data.tables.rows(table)
     failed = [name for name in rows.counts("key") if _FAILED.fullmatch(name)]
-    for run in data.runs_where("summaries", rows.one_of("key", failed) & (rows["value"] > 0)):
-        own = run["summaries"]
+    for run in data.runs_where(table, rows.one_of("key", failed) & (rows["value"] > 0)):
+        own = run[table]
         report = own.where(own.one_of("key", failed))
+        if table == "values" and len(report) > 1:  # of several benchmarks, or of a server while it runs
+            continue
         number = int(report["value"].max())
         served = [value for key, value in own.records("key", "value") if _SERVED.fullmatch(key)]
         whole = f" of {number + int(served[0]):,} requests ({percent(number / (number + served[0]))})" if served else ""
