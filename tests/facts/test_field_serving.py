@@ -378,3 +378,17 @@ Tokens per Tick                              1.000         1         1         1
         0.132,
         1,
     )
+
+
+def test_requests_of_tgi() -> None:
+    line = (
+        "2026-01-08T10:00:1{0}.123456Z  INFO compat_generate{{x=true}}:generate{{parameters=P {{ max_new_tokens: "
+        'Some(64) }} total_time="82{0}.25ms" validation_time="512.3µs" queue_time="45.5µs" inference_time="1.5s" '
+        'time_per_token="12.81ms" seed="None"}}: text_generation_router::server: router/src/server.rs:432: Success\n'
+    )
+    log = read("".join(map(line.format, range(3))).encode())
+    assert (log.done.formats, unread(log), unread_figures(log)) == (["tgi"], {}, {})
+    assert [r["value"] for r in rows(log, "values", key="request_latency")] == pytest.approx(
+        [0.82025, 0.82125, 0.82225]
+    )
+    assert rows(log, "values", key="queue_time")[0]["value"] == pytest.approx(45.5e-6)
