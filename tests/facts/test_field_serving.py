@@ -387,7 +387,7 @@ def test_requests_of_tgi() -> None:
         'time_per_token="12.81ms" seed="None"}}: text_generation_router::server: router/src/server.rs:432: Success\n'
     )
     log = read("".join(map(line.format, range(3))).encode())
-    assert (log.done.formats, unread(log), unread_figures(log)) == (["tgi"], {}, {})
+    assert (log.done.formats, unread(log), unread_figures(log)) == (["tgi"], {}, 0)
     assert [r["value"] for r in rows(log, "values", key="request_latency")] == pytest.approx(
         [0.82025, 0.82125, 0.82225]
     )
