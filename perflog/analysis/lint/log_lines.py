@@ -180,10 +180,11 @@ def torn_lines(data: LintInput) -> Iterator[Finding]:
     The state of a progress bar is a part by its carriage return: nobody tore a line that has one.
     """
     later = _lines_of_rows(data, {"part": _is_later_part})
-    of_bars = _lines_of_rows(data, {"key": _is_of_bar}, ("values",)) if later else {}
+    bar_lines = _lines_of_rows(data, {"key": _is_of_bar}, ("values",)) if later else {}
     for run in data.runs if later else ():
         torn, with_bar = (
-            {line for lines in found.get(run.id, {}).values() for line in lines.tolist()} for found in (later, of_bars)
+            {line for lines in found.get(run.id, {}).values() for line in lines.tolist()}
+            for found in (later, bar_lines)
         )
         torn -= with_bar
         if torn and not (run["lines"]["part"] > 0).any():
