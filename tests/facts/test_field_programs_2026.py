@@ -27,7 +27,11 @@ DATA = Path(__file__).parents[1] / "data" / "programs_2026"
 
 def whole(name: str) -> Reading:
     """Read the log of a format. No other reads a run of it, and all figures are stored, or dropped with a reason."""
-    log = read((DATA / f"{name}.txt").read_bytes())
+    return whole_text((DATA / f"{name}.txt").read_text(encoding="utf-8"), name)
+
+
+def whole_text(text: str, name: str) -> Reading:
+    log = read(text.encode())
     assert {row["format"] for row in log.rows("runs")} == {name}
     assert unread(log) == {}
     assert unread_figures(log) == 0
@@ -213,6 +217,39 @@ def test_stragglers_of_deepspeed() -> None:
     assert {key.removeprefix("all_reduce."): round(value, 9) for key, value in times.items()} == {
         "total_shortest_time": 0.012, "total_straggler_wait": 0.003, "shortest_time": 0.0012, "straggler_wait": 0.0003,
     }  # fmt: skip
+
+
+def test_paddlenlp() -> None:
+    """A line is of the steps since the line before; memory is in units of 2^30 bytes, without a word about it."""
+    line = (
+        "[2024-03-01 10:00:20,123] [    INFO] - loss: 12.05887604, learning_rate: 3e-06, global_step: {}, "
+        "max_memory_allocated: 7.5, interval_runtime: 20.0, interval_samples_per_second: 32.0, "
+        "interval_tokens_per_second_per_device: 8192.0, interval_steps_per_second: 0.5, progress_or_epoch: 0.0\n"
+    )
+    log = read("".join(map(line.format, (10, 20))).encode())
+    assert [(row["steps_averaged"], row["step_time_s"]) for row in log.rows("steps")] == [(10, 2.0), (10, 2.0)]
+    assert log.rows("steps")[0]["memory_bytes"] == 7.5 * 2**30
+    assert values(log)["tokens_per_gpu_per_s"] == 8192.0
+
+
+AUTOMODEL = """\
+TFLOPs/GPU: 820.123456
+Rank 0 | Iteration 3
+num_label_tokens=131072 | loss=11.7000
+Rank 0 | Iteration 3 | num_label_tokens=131072 | Max Memory Allocated: 45.25 GB | loss=11.7000
+Max iter time: 2.000000 seconds
+MFU: 41.500000%
+Average iteration time: 2.010 seconds (excluding first 2 warmup iterations)
+"""
+
+
+def test_the_benchmark_of_nemo_automodel() -> None:
+    """What it calls TFLOPs/GPU is the work of a step, no rate."""
+    log = whole_text(AUTOMODEL, "automodel")
+    (row,) = log.rows("steps")
+    assert (row["step"], row["loss"], row["step_time_s"], row["mfu"]) == (3, 11.7, 2.0, pytest.approx(0.415))
+    assert row["memory_bytes"] == 45.25 * 2**30
+    assert "TFLOP/s" not in {each["unit"] for each in log.rows("values")}
 
 
 MAXTEXT = """\
