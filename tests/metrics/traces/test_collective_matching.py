@@ -234,6 +234,18 @@ def test_members_that_arrive_together_are_not_last_and_clocks_show_in_broadcasts
     assert (found.collectives["last"].tolist(), found.clock_ok) == ([-1] * 3, True)
 
 
+def test_of_a_collective_whose_kernels_do_not_overlap_no_wait_is_known() -> None:
+    """Rank 1 comes to the third of ten collectives when rank 0 has left it."""
+    events = [
+        kernel(100 * k + 60 * (rank and k == 2), 100 * k + 50 + 40 * (rank and k == 2), "ncclDevKernel_Broadcast",
+               rank=rank, part=rank, device=rank, seq=k, group="dp", group_ranks="[0, 1]", ranks=2)
+        for k in range(10) for rank in (0, 1)
+    ]  # fmt: skip
+    found = rows(collective_wait(by_hand(events)))
+    assert [row["reason"] for row in found] == [None, None, "its kernels do not overlap", *[None] * 7]
+    assert [row["wait_s"] for row in found] == [0, 0, None, *[0] * 7]
+
+
 def test_bus_factors_of_nccl_tests() -> None:
     ops: Any = ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", None, "all_reduce"]
     factors = bus_factor(ops, [4, 4, 4, 4, 4, 4, 4, math.nan]).tolist()

@@ -43,6 +43,7 @@ def test_states_by_priority_and_the_piece_that_began_first(tmp_path: Path) -> No
     [
         ([], {None: 300}),
         ([event("user_annotation", "load", 110, 50)], {"load": 50, None: 250}),
+        ([event("python_function", "train.py(5): step", 110, 50)], {None: 300}),  # only modules have names
         ([event("user_annotation", "ProfilerStep#3", 0, 390)], {None: 300}),  # a step names nothing
         (
             [event("user_annotation", "epoch", 100, 250), event("user_annotation", "gc", 200, 100)],

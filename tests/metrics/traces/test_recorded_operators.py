@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from support.commands import run
+from support.metrics_logs import by_hand
 from support.paths import ROOT
 
 import perflog
@@ -18,6 +19,7 @@ from perflog.analysis.overview import overview
 from perflog.log import combined
 from perflog.metrics import Tables
 from perflog.metrics.traces.call_tree import NO_CALL
+from perflog.metrics.traces.operators import recorded_operators as module
 from perflog.metrics.traces.operators.recorded_operators import (
     _completed,
     _own_times,
@@ -280,3 +282,18 @@ def test_the_runs_that_only_fill_in_others() -> None:
     assert companions(made(*untimed)) == companions(made(*timed)) == {}
     assert untimed_runs(made(*timed, *untimed)) == {"b"}
     assert untimed_runs(made(*timed, *[row | {"run": "a"} for row in untimed])) == frozenset()
+
+
+def test_rows_are_known_by_their_process_and_number() -> None:
+    """Of two recordings; a number beyond 40 bits, or none, or no process, is not known."""
+    largest = (1 << 40) - 1
+    one, other = (
+        Tables(by_hand("events", [{"process": process, "record": number} for process, number in pairs])).rows("events")
+        for pairs in (
+            [("9", 5), ("8", 5), ("9", largest), ("9", largest + 1), ("9", -1), ("9", None), (None, 5)],
+            [("8", 5), ("9", 5), ("7", 5)],
+        )
+    )
+    own, others = (keys.tolist() for keys in module._keys(one, other))
+    assert own[3:] == [-1] * 4 and len({*own[:3], *others}) == 4
+    assert own[:2] == others[1::-1] and own[2] == own[0] - 5 + largest
