@@ -10,7 +10,7 @@ from support.metrics_logs import by_hand, rows
 from support.paths import TESTS
 
 import perflog
-from perflog.metrics import Tables
+from perflog.metrics import Tables, collectives
 from perflog.metrics.benchmarks.collectives import _samples
 from perflog.metrics.compared import Steady
 
@@ -27,6 +27,26 @@ def test_both_halves_and_their_mean() -> None:
     assert (whole["peak_busbw"], whole["peak_at"], whole["peak_algbw"]) == (457.82, 704643072, 261.61)
     assert whole["smallest_s"] == pytest.approx((148.2e-6 + 147.7e-6) / 2)
     assert (whole["wrong"], whole["first_line"], whole["last_line"]) == (0, 12, 13)
+
+
+def test_all_columns_of_two_sizes() -> None:
+    """1 kB in 10 us, and 1 MB in 100 us, then in 200 us; the bus bandwidth of 8 ranks is 1.75 times as high."""
+    measured = [(1_000, 1e-5, 0), (1_000_000, 1e-4, 0), (1_000_000, 2e-4, 1)]
+    one = {"op": "all_reduce", "dtype": "float", "ranks": 8}
+    values = [
+        one | {"bytes": size, "time_s": time, "algbw_gbps": size / time / 1e9, "busbw_gbps": 1.75 * size / time / 1e9,
+               "wrong": wrong}
+        for size, time, wrong in measured
+    ]  # fmt: skip
+    assert rows(collectives(by_hand("collectives", values))) == [
+        {
+            "run": "r", "label": None, "op": "all_reduce", "dtype": "float", "ranks": 8, "buffer": None, "n": 3,
+            "smallest": 1_000, "largest": 1_000_000, "smallest_s": 1e-5, "largest_s": pytest.approx(1.5e-4),
+            "mean_busbw": pytest.approx(1.75 * (0.1 + 10 + 5) / 3), "peak_busbw": pytest.approx(17.5),
+            "peak_at": 1_000_000, "saturated_at": 1_000_000, "peak_algbw": pytest.approx(10), "wrong": 1,
+            "first_line": 1, "last_line": 3,
+        }
+    ]  # fmt: skip
 
 
 def test_times_alone_give_no_bandwidth(tmp_path: Path) -> None:

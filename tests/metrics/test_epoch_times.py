@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.metrics_logs import by_hand
+from support.metrics_logs import by_hand, rows
 
 import perflog
 from perflog.analysis.overview import overview
-from perflog.metrics import Tables
+from perflog.metrics import Tables, epochs
 from perflog.metrics.series.epoch_times import _by_name, _count_on, epoch_times
 
 _TIMES = (86.0, 83.4, 84.3, 84.1, 84.7, 82.8, 104.6, 83.4, 83.1, 83.3)
@@ -46,6 +46,16 @@ def times(log: perflog.Log) -> list[tuple[object, object]]:
 def test_a_time_on_the_line_of_an_epoch(read: Read, line: str) -> None:
     log = read("".join(f"{line.format(e=e, t=t)}\n" for e, t in enumerate(_TIMES, 1)))
     assert times(log) == list(enumerate(_TIMES, 1))
+
+
+def test_all_columns(read: Read) -> None:
+    log = read("".join(f"Epoch {e}/10 finished in {t:.1f}s, loss=2.3000\n" for e, t in enumerate(_TIMES, 1)))
+    (run,) = log.runs["run"]
+    found = rows(epochs(log))
+    assert {(row["run"], row["by"], row["name"]) for row in found} == {(run, "name", found[0]["name"])}
+    assert [(row["epoch"], row["time_s"], row["line"]) for row in found] == [
+        (e, t, e) for e, t in enumerate(_TIMES, 1)
+    ]  # fmt: skip
 
 
 def test_the_slowest_of_the_ranks(read: Read) -> None:

@@ -154,6 +154,19 @@ def test_all_columns_of_loads_of_two_ranks() -> None:
     assert imbalance_steps(made, 1, ["r"]).equals(steps) and not len(imbalance_steps(made, 1, ["other"]))
 
 
+def test_the_largest_layer_has_its_name_and_the_largest_stage_its_number() -> None:
+    """Numbered layers 3 and 7 on stage 2, layer 9 on stage 5, with the longest time of all."""
+    layers = [
+        {"step": step, "rank": stage, "stage": stage, "layer": layer, "direction": "forward", "time_s": time}
+        for step in range(3)
+        for stage, layer, time in ((2, "3", 1.0), (2, "7", 2.0), (5, "9", 4.0))
+    ]
+    found = {r["over"]: r for r in rows(imbalance(by_hand("layers", layers), warmup=0))}
+    assert {over: (r["largest"], r["members"], r["mean"], r["max"]) for over, r in found.items()} == {
+        "stage": (5, 2, 3.5, 4.0), "layer": ("9", 3, pytest.approx(7 / 3), 4.0),
+    }  # fmt: skip
+
+
 def test_experts() -> None:
     found = row(imbalance(by_hand("loads", experts([[4, 2, 2, 0]] * 5 + [[1, 1, 1, 1]]), world=2)))
     assert (found["over"], found["members"], found["n"], found["largest"]) == ("expert", 4, 6, 0)

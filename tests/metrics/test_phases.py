@@ -159,6 +159,36 @@ def test_waits_are_those_of_the_text() -> None:
             assert one["exposed_s"] == pytest.approx(printed_steps[57].wait[rank] * MS)
 
 
+def test_all_columns_of_a_tree() -> None:
+    """Steps of 10 s; two ranks wait 1 and 3 s of a forward of 4 s, which may be of either: its rest has bounds."""
+    waits = [
+        {"table": "phases", "phase": "wait", "step": step, "rank": rank, "occurrence": 1, "time_s": 1.0 + 2 * rank}
+        for step in range(1, 5)
+        for rank in (0, 1)
+    ]
+    steps = [{"step": step, "step_time_s": 10.0, "forward_s": 4.0, "backward_s": 5.0} for step in range(1, 5)]
+    made = by_hand("steps", [*steps, *waits], world=2)
+    made["runs"]["format"] = "moe_layer"
+    same = {"run": "r", "label": None, "hidden": False, "n": 3, "first_step": 2, "last_step": 4}
+    names = ("part", "phase", "occurrence", "rank", "parent", "kind", "clock", "median_s", "least_s", "most_s",
+             "mean_s", "share", "values", "rest_by")  # fmt: skip
+    of_wait = ("forward", "wait", "host")
+    nothing = (None,) * 3
+    assert rows(phases(made, warmup=1)) == [
+        same | dict(zip(names, row, strict=True))
+        for row in (
+            ("whole", "step", None, None, *nothing, 10, 10, 10, 10, 1, 1, None),
+            ("whole", "forward", None, None, "step", None, None, 4, 4, 4, 4, 0.4, 1, None),
+            ("phase", "wait", 1, None, *of_wait, 2, 1, 3, 2, 0.2, 2, None),
+            ("phase", "wait", 1, 0, *of_wait, 1, None, None, 1, 0.1, 1, None),
+            ("phase", "wait", 1, 1, *of_wait, 3, None, None, 3, 0.3, 1, None),
+            ("rest", "forward", None, None, "forward", None, None, None, 1, 3, None, None, 1, "bounds"),
+            ("whole", "backward", None, None, "step", None, None, 5, 5, 5, 5, 0.5, 1, None),
+            ("rest", "step", None, None, "step", None, None, 1, 1, 1, 1, 0.1, 1, "record"),
+        )
+    ]
+
+
 def test_logs_without_phases_have_none() -> None:
     assert not len(phases(tables("training_sweep"))) and not len(wait(tables("pipeline_layers")))
     assert not len(wait_steps(tables("nvprof")))

@@ -42,6 +42,11 @@ def test_a_moment_in_a_setting(text: str, expected: str | None) -> None:
     assert (None if moment is None else str(moment)) == expected
 
 
+def test_moments_are_in_the_order_of_time() -> None:
+    days = [moment_of(f"2026-01-{day}") for day in (17, 16, 18)]
+    assert [str(day) for day in sorted(filter(None, days))] == ["2026-01-16", "2026-01-17", "2026-01-18"]
+
+
 def started(config: dict[str, Any], log: str = "run.txt") -> tuple[str, str] | None:
     tables = by_hand("steps", [])
     tables["runs"]["config"], tables["runs"]["log"] = json.dumps(config), log

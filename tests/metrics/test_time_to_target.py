@@ -12,7 +12,9 @@ from support.metrics_logs import by_hand, row, rows
 from support.paths import SHARED
 
 import perflog
-from perflog.metrics import Options, curves, time_to_target
+from perflog.metrics import Options, Tables, curves, time_to_target
+from perflog.metrics.semantics import RunSemantics
+from perflog.metrics.series import time_to_target as module
 from perflog.metrics.series.time_to_target import _stated
 
 CAMPAIGNS = SHARED / "campaigns"
@@ -141,3 +143,26 @@ def test_the_ends_of_a_series_show_which_direction_is_better(
     steps = [{"step": step, "loss": loss} for step, loss in enumerate(values, 1)]
     found = row(time_to_target(by_hand("steps", steps)))
     assert (found["better"], found["target"], found["step"]) == (better, target, 3)
+
+
+def test_all_columns_of_a_run_that_reaches_its_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps of 100 tokens and 8 samples, 7 s each; step 20 is the first at 2.5, two of the three from there on are."""
+    means = RunSemantics(None, quantities={"tokens": 100.0})
+    monkeypatch.setattr(module, "semantics_by_run", lambda _: {"r": means})
+    losses = {10: 3.0, 20: 2.4, 30: 2.6, 40: 2.5}
+    steps = [{"step": step, "line": 2 * step, "loss": loss, "elapsed_s": 7.0 * step} for step, loss in losses.items()]
+    counted = [{"table": "values", "step": step, "line": 2 * step - 1, "key": "consumed_samples", "value": 8.0 * step}
+               for step in losses]  # fmt: skip
+    (found,) = rows(time_to_target(by_hand("steps", [*steps, *counted])), key="loss")
+    assert found == {
+        "run": "r", "label": None, "key": "loss", "better": "lower", "target": 2.5, "target_from": "worst last value",
+        "reached": True, "step": 20, "time_s": 140.0, "samples": 160.0, "tokens": 2000.0, "value": 2.4,
+        "kept": pytest.approx(2 / 3), "best": 2.4, "best_step": 20, "n": 4, "line": 40,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "found"), [(3, (0, None)), (4, (4, 1.5)), (8, (8, 2.5)), (99, (8, 2.5))])
+def test_the_last_value_up_to_a_line(line: int, found: tuple[int, float | None]) -> None:
+    """In any order of the rows; a value that is not known is none."""
+    values = [{"line": 8, "value": 2.5}, {"line": 9, "value": None}, {"line": 4, "value": 1.5}]
+    assert module._last(Tables(by_hand("values", values)).rows("values"), "value", line) == found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +15,7 @@ from perflog.metrics.traces.replays.stage_replay import StageReplay, replay_of_s
 from perflog.tables.columns import NULL
 
 US = 1000
+BEGIN = 5_000_000  # ns: of the time that counts, 0 in the tests
 Arrival = tuple[int, int, int | None]
 """The transfer, when the rank is ready for it, and the transfer that it came from."""
 
@@ -25,14 +26,22 @@ def replayed(
     arrivals: Sequence[Sequence[Arrival]],
     computing: Sequence[Sequence[tuple[int, int]]],
     end: int,
+    queued: Mapping[tuple[int, int], int] | None = None,
 ) -> StageReplay | None:
     """The replay of two ranks, all times in us.
 
-    `transfers`: sender and receiver of each; `calls`: transfer, rank, begin and end.
+    `transfers`: sender and receiver of each; `calls`: transfer, rank, begin and end; `queued`: by rank and transfer the
+    one before on its stream, which held it up.
     """
     keys = range(len(transfers))
     rows = [
-        {"key": key, "member": rank, "start": US * begin, "length": US * (until - begin), "line": 100 * rank + key}
+        {
+            "key": key,
+            "member": rank,
+            "start": BEGIN + US * begin,
+            "length": US * (until - begin),
+            "line": 100 * rank + key,
+        }
         for key, rank, begin, until in calls
     ]
     collectives = pd.DataFrame(
@@ -51,10 +60,12 @@ def replayed(
     for rank, each in enumerate(arrivals):
         lines = np.array([100 * rank + key for key, *_ in each])
         came_from = np.array([NULL if source is None else 100 * rank + source for *_, source in each])
-        nothing = np.full(len(each), NULL)
-        known.append(Arrivals(lines, US * np.array([ready for _, ready, _ in each]), came_from, nothing, nothing))
-    times = [union(*(US * np.array(edges) for edges in zip(*each, strict=True))) for each in computing]
-    found = replay_of_stages(matched, [(0, US * end)] * 2, known, times)
+        before = [(queued or {}).get((rank, key)) for key, *_ in each]
+        follows = np.array([NULL if key is None else 100 * rank + key for key in before])
+        ready = BEGIN + US * np.array([ready for _, ready, _ in each])
+        known.append(Arrivals(lines, ready, came_from, np.full(len(each), NULL), follows))
+    times = [union(*(BEGIN + US * np.array(edges) for edges in zip(*each, strict=True))) for each in computing]
+    found = replay_of_stages(matched, [(BEGIN, BEGIN + US * end)] * 2, known, times)
     return found and StageReplay(found.traced // US, found.unchanged // US, found.equal // US)
 
 
@@ -99,3 +110,16 @@ def test_ranks_without_sends_are_no_pipeline() -> None:
     calls = [(0, 0, 10, 12), (0, 1, 0, 12)]
     nobody: Any = (None, None)
     assert replayed([nobody], calls, [[(0, 10, None)], [(0, 0, None)]], [[(0, 10)], [(12, 20)]], 20) is None
+
+
+def test_a_transfer_follows_the_one_before_on_its_stream() -> None:
+    """Rank 0 computes 10 and 2, then idles; its second transfer begins 1 after the first has ended. Rank 1 takes 36.
+
+    With 24 each, rank 0 is ready at 20 and 24. The first transfer ends at 26, the second begins at 27 and ends at 33.
+    What rank 0 does then takes 36 as before.
+    """
+    calls = [(0, 0, 10, 16), (0, 1, 0, 16), (1, 0, 17, 23), (1, 1, 16, 23)]
+    arrivals: list[list[Arrival]] = [[(0, 10, None), (1, 12, None)], [(0, 0, None), (1, 16, 0)]]
+    computing = [[(0, 12)], [(23, 59)]]
+    found = replayed([(0, 1), (0, 1)], calls, arrivals, computing, 59, {(0, 1): 0})
+    assert found == StageReplay(traced=59, unchanged=59, equal=69)
