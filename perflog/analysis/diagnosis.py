@@ -24,7 +24,6 @@ from perflog.analysis.overview.facts.job_course import drifts, level_changes, sp
 from perflog.analysis.run_names import without_common_folder
 from perflog.analysis.run_stops import last_stop
 from perflog.analysis.slow_members import slow_members
-from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import Options, Tables, allocator, stuck_ranks
 from perflog.metrics.attempts import attempts, last_saved
 from perflog.metrics.benchmarks.server_readings import stuck_engines
@@ -34,7 +33,7 @@ from perflog.metrics.jobs.stuck_ranks import jobs_of_dumps
 from perflog.metrics.jobs.timeline import job_timelines
 from perflog.metrics.series.divergence import Divergence, Rise, divergences, rises_before
 from perflog.parsing.failures.first_cause import LIKELY, NOT_KNOWN, SILENT, SURE, process_of
-from perflog.parsing.failures.kinds import title_of
+from perflog.parsing.failures.kinds import is_of_hccl, title_of
 from perflog.parsing.failures.rows import FailureRow
 from perflog.parsing.input.log_names import base_name
 from perflog.tables.nulls import none_if_null, row_dicts
@@ -65,7 +64,6 @@ _SETTLES = {
 }
 
 
-_OF_HCCL = lazy_pattern(r"HCCL|Notify register|Getting socket times out")
 _SEVERAL = 3  # attempts, which have numbers
 _SHOWN, _OF_MANY = 6, 3  # culprits with evidence; of more culprits
 _NOT_SHOWN = "the messages do not show it"
@@ -293,7 +291,7 @@ def _diagnosis(
 
 def _settles(kind: str | None, first: Sequence[FailureRow]) -> str:
     """Return what would settle a failure of a kind, given the rows that report it."""
-    if kind == "collective_timeout" and any(_OF_HCCL.search(row.message) for row in first):
+    if kind in ("collective_timeout", "nccl_error") and any(is_of_hccl(row.message) for row in first):
         return "the logs of CANN on all nodes (`~/ascend/log`): which rank did not take part"
     return _SETTLES.get(kind or "", "")
 

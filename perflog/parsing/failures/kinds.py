@@ -132,14 +132,26 @@ _OWN_WORD = lazy_pattern(r"\b(CUDA|HIP|NPU|XPU|MUSA|MPS)(?: backend)? (?:out of 
 _SPELT = ("NPU", "XPU", "HPU", "MPS")  # words that follow `an`
 
 
+_OF_HCCL = lazy_pattern(r"HCCL|\bHccl[A-Z]|Notify register|Getting socket times out")
+
+
+def is_of_hccl(message: str) -> bool:
+    """Return whether a message is of HCCL, the library of collectives of Ascend NPUs."""
+    return _OF_HCCL.search(message) is not None
+
+
 def title_of(name: str, message: str) -> str:
-    """Return the title of a kind, with the word for the device that the message names.
+    """Return the title of a kind, with the word for the device, or the library, that the message names.
 
     Example:
         >>> title_of("gpu_out_of_memory", "RuntimeError: HIP out of memory. Tried to allocate 2.00 GiB")
         'HIP out of memory'
+        >>> title_of("nccl_error", "RuntimeError: [ERROR] HCCL error in: ProcessGroupHCCL.cpp:64")
+        'an HCCL error'
     """
     title = kinds()[name].title
+    if "NCCL" in title and is_of_hccl(message):
+        return title.replace("NCCL", "HCCL")
     if "CUDA" not in title:
         return title
     own = _OWN_WORD.search(message)
