@@ -291,8 +291,8 @@ def test_dcgmi() -> None:
         )
     )  # fmt: skip
     assert cells(got, "counters", *READING) == [
-        (3, 0, "GRACT", 0.987, None, None), (3, 0, "TENSO", 0.412, None, None), (3, 0, "POWER", 312.5, None, None),
-        (4, 1, "TENSO", 0.0, None, None), (4, 1, "POWER", 71.25, None, None),
+        (3, 0, "GRACT", 0.987, None, None), (3, 0, "TENSO", 0.412, None, None), (3, 0, "POWER", 312.5, "W", None),
+        (4, 1, "TENSO", 0.0, None, None), (4, 1, "POWER", 71.25, "W", None),
     ]  # fmt: skip
 
 

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 from support.metric_tables import replace_table
+from support.metrics_logs import by_hand
 
 import perflog
 from perflog.metrics import Options, Tables
 from perflog.metrics.causes import step_causes as module
 from perflog.metrics.step_time.headroom import Gain
 
-TABLES: Any = None  # each table that a source needs is replaced
+TABLES = Tables(by_hand("steps", []))  # each metric that a source needs is replaced
 
 
 @pytest.fixture(autouse=True)

@@ -48,7 +48,7 @@ def test_of_two_devices_nothing_shows_which_is_unlike(tmp_path: Path) -> None:
 
 def test_the_overview_names_it(tmp_path: Path) -> None:
     log = telemetry(tmp_path / "gpu.csv", USUAL, USUAL, (480, 1305, 87), USUAL)
-    (text,) = perflog.overview(log).reasons
+    *_, text = perflog.overview(log).reasons
     assert text.startswith("Device 2 of 4 differs from the others: clock 1.31 GHz instead of 1.99 GHz, ")
     assert text.endswith(", temperature 87 °C instead of 66 °C, power 482 W instead of 652 W.")
 
@@ -69,5 +69,5 @@ def test_devices_of_several_nodes_in_one_file(tmp_path: Path) -> None:
     assert [*sampled.devices] == [0, 1, 2, 3, 4, 5] and sampled.nodes[3] == ("node02", 1)
     found = unlike_devices(Tables(log))
     assert {(row.node, row.number, row.devices) for row in found} == {("node02", 1, 6)}
-    (text,) = perflog.overview(log).reasons
+    *_, text = perflog.overview(log).reasons
     assert text.startswith("Device 1 of node02, one of 6 devices, differs from the others: clock 1.2 GHz instead of ")

@@ -149,7 +149,7 @@ def test_without_a_history_the_reason_says_what_a_second_run_tells(tmp_path: Pat
     most = math.log1p(row.change) / t_quantile(0.975, 2)
     assert f"is significant if runs vary by less than {100 * math.expm1(most):.2g} %" in row.advice
     same = mean_row(perflog.compare(base, log(tmp_path / "c", 70, 0.2)))
-    assert "a change can be excluded if runs vary by less than" in same.advice
+    assert same.advice.startswith("it would take at least ")  # the steps alone leave it open
 
 
 def test_a_gate_takes_the_scatter_of_the_history(tmp_path: Path) -> None:
