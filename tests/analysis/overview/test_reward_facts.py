@@ -54,6 +54,11 @@ def test_entropy_and_length_come_with_the_reward() -> None:
     assert told(*rows[40:]) == [] == told(*series("reward", *[1.0] * 19)) == told(*series("reward_std", *[1.0] * 20))
 
 
+def test_means_that_are_called_averages() -> None:
+    (text,) = told(*series("kl_rewards_avg", *[0.0] * 20), *series("task_reward_avg", *[2.0] * 20))
+    assert text.endswith(": task_reward_avg 2.")
+
+
 TRAINER = (
     "07:{minute:02d}:52 SUCCESS Step {step} | Time: 60.0{step}s | Loss: 0.0021 | Entropy: 0.2105 | Grad. Norm: 0.068 | "
     "LR: 1.00e-06 | Throughput: 5754 tokens/s | MFU: 31.5% | Peak Mem.: 61.4 GiB"

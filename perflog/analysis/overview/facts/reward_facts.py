@@ -14,12 +14,12 @@ from perflog.tables.columns import Rows
 
 _REWARDS = (
     lazy_pattern(r"reward"),
-    lazy_pattern(r"(?:.*_)?(?:reward|score)_mean|(?:train|rollout|mean|avg)_reward"),
+    lazy_pattern(r"(?:.*_)?(?:reward|score)_(?:mean|avg)|(?:train|rollout|mean|avg)_reward"),
     lazy_pattern(r"(?:.*_)?rewards_mean|(?:.*_)?rewards?"),
 )
 """Names of rewards, those that most often are of all samples first."""
 _OTHERS = (
-    lazy_pattern(r"(?:.*_)?(?:token_)?entropy(?:_loss|_mean)?"),
+    lazy_pattern(r"(?:.*_)?(?:token_)?entropy(?:_loss|_mean|_avg)?"),
     lazy_pattern(
         r"(?:.*_)?(?:response|completion|completions|generation|sequence)_(?:mean_)?(?:length|len)(?:_mean)?"
         r"|completions_mean_length|tokens_per_sample"
