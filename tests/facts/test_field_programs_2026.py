@@ -252,6 +252,20 @@ def test_the_benchmark_of_nemo_automodel() -> None:
     assert "TFLOP/s" not in {each["unit"] for each in log.rows("values")}
 
 
+INFER_BENCH = """\
+Prefill (batch 1, 1792 tokens): 85,123 tok/s | MFU 9.7%
+ batch   TTFT ms   TPOT ms      tok/s   MBU %   MFU %  VRAM GiB  steps
+     1      21.5      8.25        121     4.4    0.01      3.21    255
+   128      23.5     12.25     10,449    30.4    1.31     29.21    200 (early stop @ 200)
+"""
+
+
+def test_the_rate_of_the_prefill_of_nanochat_is_none_of_decoding() -> None:
+    log = whole_text(INFER_BENCH, "nanochat")
+    rates = [(row["key"], row["value"]) for row in log.rows("values") if row["key"].endswith("tokens_per_s")]
+    assert rates == [("prefill_tokens_per_s", 85123.0), ("tokens_per_s", 121.0), ("tokens_per_s", 10449.0)]
+
+
 MAXTEXT = """\
 Num_devices: 8, shape OrderedDict([('data', 1), ('fsdp', 8)])
 Config param per_device_batch_size: 8.0
