@@ -332,6 +332,21 @@ Problem,Provider,OperationKind,Operation,Disposition,Status,m,n,k,Bytes,Flops,Ru
     assert column(log, "values", "value", key="gflops") == [pytest.approx(18.2874)]
 
 
+def test_columns_of_tritonbench_have_the_unit_of_their_metric() -> None:
+    log = read(
+        """\
+  (M, N, K)          aten-tflops        aten-latency
+-----------------  -------------  ------------------
+  (256, 256, 256)        2.91271  0.011520 (±3.21%)
+(4096, 512, 4096)        601.234  0.228600 (±0.51%)
+""".encode()
+    )
+    assert log.done.formats == ["tritonbench"]  # no CSV file, whatever the commas of its first name
+    found = [(r["key"], r["value"], r["unit"]) for r in rows(log, "values") if r["unit"]]
+    assert found[:2] == [("aten_tflops", 2.91271, "TFLOP/s"), ("aten_latency", pytest.approx(11.52e-6), "s")]
+    assert column(log, "values", "text", key="M_N_K") == ["(256, 256, 256)", "(4096, 512, 4096)"]
+
+
 # --- time and events of a command -----------------------------------------------------------------------------------
 
 

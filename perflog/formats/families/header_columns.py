@@ -42,6 +42,7 @@ class DeclaredColumn(Struct, frozen=True, eq=False, dict=True):
         paths: By field that has the name of a column but does not fill it, the printed name.
         names: The names that any program may print instead of `name`, as they are compared.
         units: The units of fields that their cells print.
+        unit: The unit of its numbers, if neither name nor cells print one; "" for none.
     """
 
     name: str
@@ -49,6 +50,7 @@ class DeclaredColumn(Struct, frozen=True, eq=False, dict=True):
     paths: Mapping[str, str] = field(default_factory=dict)
     names: frozenset[str] = frozenset()
     units: Mapping[str, Unit] = field(default_factory=dict)
+    unit: str = ""
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
@@ -205,6 +207,8 @@ def is_header(names: Sequence[str], needs: Iterable[str], is_proved: bool = Fals
 def _are_names(names: Sequence[str]) -> bool:
     names = names[1:] if names[:2] == ["", ""] else names  # a bar, and a column of row numbers
     if len(names) < 2 or len(set(names)) < len(names) or not all(names[1:]):
+        return False
+    if any(x.count("(") != x.count(")") for x in names):  # a comma in brackets was taken for the end of a name
         return False
     return not any(IS_NUMBER.fullmatch(x) or _NO_NAME.search(x) or len(x) > _LONGEST_NAME for x in names)
 

@@ -270,7 +270,7 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
     def columns_of(self, names: Sequence[str]) -> tuple[tuple[DeclaredColumn | None, ...], tuple[str, ...]]:
         """Return the declared column of each printed name, None if none fits, and its unit."""
         match = match_names_of_any_program if self.is_first else match_names
-        matches = match(names, self.columns, self.row)
+        matches = [(c, unit or (c.unit if c else "")) for c, unit in match(names, self.columns, self.row)]
         shared = next((unit for column, unit in matches if column is not None and column.has_unit_of_others), "")
         if shared:
             matches = [(c, unit or (shared if c is not None and c.may_have_unit else "")) for c, unit in matches]

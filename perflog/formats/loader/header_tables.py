@@ -53,11 +53,13 @@ def table(entry: Entry, scopes: tuple[str, ...]) -> HeaderTable:
     for c in declared:
         columns(entry, c.name, _fields([c]), common["table"])
         loose(entry, c.name, _fields([c]), common["table"], common["run"])
+    column_units = {name: unit for name, unit in entry.get("unit", dict, {}).items() if "*" in name and name in names}
+    declared = tuple(replace(c, unit=column_units.get(c.name, "")) for c in declared)
     opens, dropped = common.pop("opens"), dropped_keys(entry)
     row = Line(
         name=entry.get("name", str, required=True),
         template=Template(""),
-        unit={**known_units(entry), **units(entry, [*(f.name for f in fields), *_numbers_of(cells)])},
+        unit={**known_units(entry), **units(entry, [*(f.name for f in fields), *_numbers_of(cells), *column_units])},
         compute=compute(entry, fields),
         dropped=reasons(dropped),
         cells=cells,
