@@ -173,7 +173,7 @@ class Log:
         varying = [name for name in settings if settings[name].nunique(dropna=False) > 1][:_SHOWN_SETTINGS]
         columns = ["run", "label", "log", "index", "format", "program", "model", "world_size"]
         runs = shown.runs[columns].dropna(axis="columns", how="all").join(settings[varying].add_prefix("setting: "))
-        more = f"<p>and {len(self) - len(shown)} more runs</p>" if len(self) > len(shown) else ""
+        more = f"<p>and {count(len(self) - len(shown), 'more run')}</p>" if len(self) > len(shown) else ""
         return f"<p>{html.escape(repr(self))}</p>{runs.to_html(index=False, na_rep='')}{more}"
 
     def __len__(self) -> int:

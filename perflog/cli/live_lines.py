@@ -14,6 +14,7 @@ from perflog.output import terminal
 from perflog.output.presenters import live as presenter
 from perflog.parsing.assemble.runs.run_state import RunSettings
 from perflog.parsing.failures.kinds import NOTICE
+from perflog.units import count
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,7 +57,7 @@ class LiveLines:
         for row in new[:_FAILURES]:
             self.tell(presenter.failure(row))
         if len(new) > _FAILURES:
-            self.tell(f"and {len(new) - _FAILURES} more failures: perflog diagnose")
+            self.tell(f"and {count(len(new) - _FAILURES, 'more failure')}: perflog diagnose")
         self._failed_at = max((row["line"] for row in new), default=self._failed_at)
 
     def forget(self) -> None:

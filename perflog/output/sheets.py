@@ -19,7 +19,7 @@ from perflog.output import terminal
 from perflog.output.column_widths import GAP, Need, fit, least_width
 from perflog.output.terminal import Line, columns_of, cut, padded, visible, wrapped
 from perflog.tables.schema import SCHEMA_VERSION, TABLES
-from perflog.units import UTC, show
+from perflog.units import UTC, count, show
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -118,7 +118,7 @@ def table_sheet(name: str, table: pa.Table, format: str, limit: int | None = Non
     if brief and total:
         names, note = _informative_columns(table)
     if limit and total > limit:
-        note = f"{total - limit} more rows: --limit 0 shows all {total}\n{note}".rstrip()
+        note = f"{count(total - limit, 'more row')}: --limit 0 shows all {total:,}\n{note}".rstrip()
     known = {c.name: c for c in TABLES[name]}
     columns = tuple(_column(n, known[n].unit, known[n].type) for n in names)
     return Sheet(name, columns, _rows(table[:limit] if limit else table, names), note=note)
@@ -130,7 +130,7 @@ def result_sheet(table: pa.Table, format: str, limit: int | None = None) -> Shee
 
     limit = limit if limit is not None else MAX_ROWS if format in ("text", "md") else 0
     more = table.num_rows - limit if limit else 0
-    note = f"{more} more rows: --limit 0 shows all {table.num_rows}" if more > 0 else ""
+    note = f"{count(more, 'more row')}: --limit 0 shows all {table.num_rows:,}" if more > 0 else ""
     columns = tuple(
         SheetColumn(field.name, number=pa.types.is_integer(field.type) or pa.types.is_floating(field.type))
         for field in table.schema

@@ -469,7 +469,7 @@ def test_what_makes_sides_hard_to_compare(
     ("named", "sides", "text"),
     [
         ("", "ab", ""), ("b", "abc", " (B)"), ("abcd", "abcde", " (A, B, C, D)"), ("abcde", "abcdef", " (5 sides)"),
-        ("abcde", "abcde", " (all 5 sides)"), ("l", "abcdefghijkl", " (1 sides)"),
+        ("abcde", "abcde", " (all 5 sides)"), ("l", "abcdefghijkl", " (1 side)"),
     ],
 )  # fmt: skip
 def test_sides_of_a_finding(named: str, sides: str, text: str) -> None:

@@ -42,7 +42,7 @@ def test_small_tables_are_whole_and_large_ones_share_what_is_left() -> None:
 def test_rows_of_several_runs_have_links_to_their_sources() -> None:
     text = metric_table(table(3), 2, report(), "analyze RUN steps")
     assert text.count("<tr id=") == 2 and 'id="steps-1"' in text and 'id="steps-2"' in text
-    assert "1 more rows: perflog analyze RUN steps" in text and 'data-needs="steps"' in text
+    assert "1 more row: perflog analyze RUN steps" in text and 'data-needs="steps"' in text
     row = text.partition('<tr id="steps-1">')[2].partition("</tr>")[0]
     assert row == (
         '<td><a href="#run-1" class="name">first_<wbr>run</a></td><td>n0</td><td data-value="0.5">500 ms</td>'

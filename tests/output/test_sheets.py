@@ -203,7 +203,7 @@ def test_a_table_in_text_leaves_out_what_is_the_same_in_every_row() -> None:
     assert [column.name for column in shown.columns] == ["line", "key", "value"]
     assert list(shown.rows) == [(1, "k1", Quantity(0.5, "s")), (2, "k2", Quantity(1.0, "s"))]
     first, same, empty = shown.note.split("\n")
-    assert first == "1 more rows: --limit 0 shows all 3" and same == "in every row: run r, part 0"
+    assert first == "1 more row: --limit 0 shows all 3" and same == "in every row: run r, part 0"
     assert empty.startswith("no values: ") and "read_by" not in empty and "unit" not in empty
     for format, limit, count in (("text", None, 3), ("text", 0, 3), ("text", 3, 3), ("json", None, 3), ("json", 1, 1)):
         assert len(list(table_sheet("values", table, format, limit).rows)) == count
@@ -232,7 +232,7 @@ def test_the_result_of_a_query_has_no_units() -> None:
         ("d", False),
         ("t", False),
     ]
-    assert list(shown.rows) == [[1, 0.5, "1970-01-01", "a"]] and shown.note == "1 more rows: --limit 0 shows all 2"
+    assert list(shown.rows) == [[1, 0.5, "1970-01-01", "a"]] and shown.note == "1 more row: --limit 0 shows all 2"
     for format, limit in (("text", None), ("json", None), ("text", 2), ("text", 0)):
         whole = result_sheet(table, format, limit)
         assert (len(list(whole.rows)), whole.note) == (2, "")

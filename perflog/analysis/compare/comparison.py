@@ -41,7 +41,7 @@ from perflog.metrics import MetricColumn
 from perflog.providers import provider
 from perflog.tables.nulls import nullable_frame
 from perflog.tables.schema import SCHEMA_VERSION
-from perflog.units import first_few, show, show_change
+from perflog.units import count, first_few, show, show_change
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -375,7 +375,7 @@ class Comparison(Struct, frozen=True, dict=True):
         metric = " and ".join(dict.fromkeys(row.metric for row in self.headlines)) or "nothing"
         reasons = [each.text for each in self.objections]
         if len(reasons) > _REASONS:
-            reasons[_REASONS:] = [f"{len(reasons) - _REASONS} more reasons"]
+            reasons[_REASONS:] = [f"{count(len(reasons) - _REASONS, 'more reason')}"]
         change = f" {show_change(self.leading.change)}" if reasons and self.is_pair and self.leading else ""
         verdict = "" if self.verdict == OTHER_SETTING else f"{',' if change else ':'} {self.verdict}"  # a reason has it
         return "; ".join([*reasons, f"{metric}{change}{verdict}"])
@@ -452,7 +452,7 @@ def _text(comparison: Comparison) -> str:
         *(f"  {_line(row)}" for row in rows[:_TEXT_ROWS]),
     ]
     if left := len(comparison.row_records) - len(rows[:_TEXT_ROWS]):
-        lines.append(f"  {left} more rows in .rows")
+        lines.append(f"  {count(left, 'more row')} in .rows")
     return "\n".join(lines)
 
 

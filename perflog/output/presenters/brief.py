@@ -90,7 +90,7 @@ def _rows(overview: Overview) -> Iterator[BriefLine]:
     for i in shown:
         yield BriefLine(_row(overview, i, columns), _FACT if i in first else _LATER)
     if left := len(overview.groups) - len(shown):
-        yield BriefLine(f"and {left} more rows", _LATER)
+        yield BriefLine(f"and {count(left, 'more row')}", _LATER)
 
 
 def _row(overview: Overview, place: int, columns: Sequence[Sequence[str]]) -> str:

@@ -40,7 +40,7 @@ from perflog.output.presenters.run_marks import LONG
 from perflog.output.sheets import Sheet, SheetColumn, cell, pairs, sheet
 from perflog.output.terminal import columns_of, cut
 from perflog.tables.nulls import none_if_null
-from perflog.units import show, show_change
+from perflog.units import count, show, show_change
 
 _LEAST_SHARE = 0.02  # of the whole: the screen leaves smaller parts out
 _NARROW = 100  # columns: a smaller terminal has no room for scatter beside values, nor for `exploratory` in each row
@@ -245,7 +245,7 @@ def _notes(compared: Comparison, shown: Sequence[FigureRow]) -> Iterator[str]:
     if any(row.kind == "kernel" and row.metric != ALL for row in shown):
         yield "names of kernels are short, long paths too: --format csv or json has the whole ones"
     if left := len(compared.row_records) - len(shown):
-        yield f"{left} more rows of phases, layers, ranges, operators, kernels and so on: --all shows them"
+        yield f"{count(left, 'more row')} of phases, layers, ranges, operators, kernels and so on: --all shows them"
 
 
 def _value(row: FigureRow, side: str, alone: bool = False) -> str:
@@ -354,7 +354,7 @@ def _findings(compared: Comparison, format: str, everything: bool) -> Sheet:
     records = compared.finding_records
     shown = [f for f in records if everything or f.side is None or f.severity != "note"]
     left = len(records) - len(shown)
-    note = f"{left} more notes on single runs: --all shows them" if left else ""
+    note = f"{count(left, 'more note')} on single runs: --all shows them" if left else ""
     rows = list(_grouped(shown, everything))
     if format == "md":
         return sheet("findings", "severity finding about message", rows, "findings", note)

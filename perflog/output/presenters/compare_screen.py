@@ -449,7 +449,7 @@ def _where(sides: Sequence[str], compared: Comparison) -> str:
     letter_of = _letters(compared)
     if len(sides) <= _NAMED and all(side in letter_of for side in sides):
         return f" ({', '.join(letter_of[side] for side in sides)})" if sides else ""
-    return f" (all {len(sides)} sides)" if len(sides) == len(compared.sides) else f" ({len(sides)} sides)"
+    return f" (all {len(sides)} sides)" if len(sides) == len(compared.sides) else f" ({count(len(sides), 'side')})"
 
 
 def _next(sides: Sequence[str], room: int) -> list[str]:

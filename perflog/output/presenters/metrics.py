@@ -13,6 +13,7 @@ from perflog.output import terminal
 from perflog.output.presenters.run_marks import marks_of, printed_names
 from perflog.output.sheets import MAX_ROWS, Role, Sheet, SheetColumn, pairs, sheet
 from perflog.tables.nulls import none_if_null
+from perflog.units import count
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,7 +68,7 @@ def metric_sheet(
         title, columns = _titled(metric, table, columns)
         limit = MAX_ROWS if limit is None else limit
         if 0 < limit < len(table):
-            note.append(f"{len(table) - limit} more rows: --limit 0 shows all {len(table)}")
+            note.append(f"{count(len(table) - limit, 'more row')}: --limit 0 shows all {len(table):,}")
         note += ["these runs have no data to compute it from"] if not len(table) else [metric.formula, metric.source]
     shown = table.head(limit) if limit else table
     if format == "text" and terminal.width():

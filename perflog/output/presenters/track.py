@@ -52,11 +52,11 @@ def _changes(track: Track) -> Sheet:
         for course, change in track.changes
     ]
     names = "test figure since at~ before~ old# new# change# interval#~ verdict! cause with_it~ accepted~"
-    return _without_empty(sheet("changes", names, rows[:_ROWS], "changes", _more(len(rows), "changes")))
+    return _without_empty(sheet("changes", names, rows[:_ROWS], "changes", _more(len(rows), "change")))
 
 
 def _more(number: int, what: str) -> str:
-    return f"{number - _ROWS} more {what}: --format json has all" if number > _ROWS else ""
+    return f"{count(number - _ROWS, f'more {what}')}: --format json has all" if number > _ROWS else ""
 
 
 def _figures(track: Track) -> Sheet:
@@ -72,7 +72,7 @@ def _figures(track: Track) -> Sheet:
     ]  # fmt: skip
     names = "test figure versions# levels# level# last# last_change# last_is outliers#~"
     title = f"metrics by {track.by}"
-    return _without_empty(sheet("figures", names, rows[:_ROWS], title, _more(len(rows), "figures")))
+    return _without_empty(sheet("figures", names, rows[:_ROWS], title, _more(len(rows), "metric")))
 
 
 def _without_empty(whole: Sheet) -> Sheet:

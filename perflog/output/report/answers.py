@@ -26,7 +26,7 @@ from perflog.output.report.cells import (
 )
 from perflog.output.report.data import ReportData
 from perflog.output.report.sweep_tables import sweeps
-from perflog.units import first_few
+from perflog.units import count, first_few
 
 MAX_RUNS = 1000
 """Runs and logs that are listed."""
@@ -93,7 +93,7 @@ def _speed(overview: Overview) -> AnswerTable | None:
         for place, group in enumerate(overview.groups[:_GROUPS])
     ]  # fmt: skip
     left_out = len(overview.groups) - _GROUPS
-    note = f"{left_out} more groups: perflog RUN" if left_out > 0 else ""
+    note = f"{count(left_out, 'more group')}: perflog RUN" if left_out > 0 else ""
     return AnswerTable("how fast", heads, rows, note).without_empty_columns()
 
 
@@ -128,7 +128,7 @@ def run_index(report: ReportData) -> AnswerTable:
             *_figures(overview, place, group, id), _finding_counts(against.get(id, ())), number(report.steps.get(id)),
         ])  # fmt: skip
     left_out = len(report.runs) - MAX_RUNS
-    note = f"{left_out} more runs: perflog runs" if left_out > 0 else ""
+    note = f"{count(left_out, 'more run')}: perflog runs" if left_out > 0 else ""
     return AnswerTable("runs", heads, rows, note).without_empty_columns()
 
 
@@ -190,7 +190,7 @@ def _doubts(report: ReportData) -> Doubts:
     warnings, total = report.warnings, len(report.runs)
     doubts_of_runs = [doubt for doubt in report.overview.doubts if not doubt.is_outcome]  # those are in the first lines
     shown = doubts_of_runs[:_DOUBTS]
-    more_warnings = [f"and {len(warnings) - _WARNINGS} more warnings"] if len(warnings) > _WARNINGS else []
+    more_warnings = [f"and {count(len(warnings) - _WARNINGS, 'more warning')}"] if len(warnings) > _WARNINGS else []
     places = ["" if total == 1 else _place(doubt, report) for doubt in shown]
     return Doubts([*warnings[:_WARNINGS], *more_warnings], shown, places, max(len(doubts_of_runs) - _DOUBTS, 0))
 

@@ -145,7 +145,7 @@ def _metric(table: MetricTable, report: ReportData) -> str:
         runs = (", ".join(report.names[source.run] for source in sources) for sources in table.sources)
         rows = [(name, *row) for name, row in zip(runs, rows, strict=False)]
     left_out = len(table.rows) - len(rows)
-    note = f"{left_out} more rows: perflog analyze RUN {table.name} --format csv\n" if left_out else ""
+    note = f"{count(left_out, 'more row')}: perflog analyze RUN {table.name} --format csv\n" if left_out else ""
     return _sheet_text(Sheet(table.name, tuple(shown), rows, note=f"{note}{table.formula}"))
 
 

@@ -181,7 +181,7 @@ def test_the_text_of_a_comparison() -> None:
     assert lines[0] == "side against base: step_time: regression"
     assert lines[1].startswith("  side: step_time median 1 s -> 1.1 s, ") and lines[1].endswith(": regression")
     assert lines[3].startswith(f"  side: {'y' * 59}… 1 s -> 1 s, ")
-    assert lines[4:] == ["  1 more rows in .rows"]
+    assert lines[4:] == ["  1 more row in .rows"]
     assert repr(found).startswith("<Comparison: side against base: step_time: regression, ")
     assert len(str(compared(*[SLOWER] * 30)).splitlines()) == 22
     assert "case: side: " in module._line(figure_row(case="case"))

@@ -70,7 +70,7 @@ def test_metrics_without_a_direction_are_shown_beside_plain_numbers(said: Any) -
     speedup, other = {"key": "speedup", "unit": None, "better": "higher"}, {"key": "time", "better": None}
     assert said(other, speedup) == ["12 cases over size: time 1 s (a) to 2 s (b); speedup best 2 (b), worst 1 (a)."]
     assert said(other, {}) == ["12 cases over size: time 1 s (a) to 2 s (b); time best 1 s (a), worst 2 s (b)."]
-    assert said(other | {"unit": None}, {}) == ["12 cases over size: time best 1 s (a), worst 2 s (b); 1 more metrics."]
+    assert said(other | {"unit": None}, {}) == ["12 cases over size: time best 1 s (a), worst 2 s (b); 1 more metric."]
 
 
 def test_a_rate_takes_the_last_place(said: Any) -> None:
@@ -128,7 +128,7 @@ def test_values_of_unknown_cases(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(module._without_case(Tables({"values": frame}), "r")) == [
         "Measured: a 1 s (line 11) to 2 s (line 10), 2 times; b 3 (line 12), 2 times."
     ]
-    for number, more in ((4, ""), (5, "; 1 more metrics"), (6, "; 2 more metrics")):
+    for number, more in ((4, ""), (5, "; 1 more metric"), (6, "; 2 more metrics")):
         names = [f"n{n}" for n in range(number)]
         made = pd.DataFrame([{**frame.iloc[0].to_dict(), "key": name} for name in names])
         monkeypatch.setattr(module, "names_without_case", lambda _, names=names: {*names})

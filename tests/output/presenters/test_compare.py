@@ -138,7 +138,7 @@ def test_the_same_finding_of_several_sides_is_shown_once() -> None:
 def test_notes_on_single_sides_are_counted() -> None:
     rows = [finding("odd", severity="note"), finding("both", None, "note"), finding("slow")]
     assert [text for (text,) in findings(*rows).rows] == ["warning x (new): slow", "note x: both"]
-    assert findings(*rows).note == "1 more notes on single runs: --all shows them"
+    assert findings(*rows).note == "1 more note on single runs: --all shows them"
     assert findings(*rows, everything=True).note == ""
     assert list(findings(rows[2], format="md").rows) == [("warning", "x", "new", "slow")]
 

@@ -100,7 +100,7 @@ def test_the_figures_now_begin_with_those_that_changed() -> None:
 @pytest.mark.parametrize(("number", "note"), [(40, ""), (41, "1 more {}: --format json has all")])
 def test_so_many_rows_are_shown(number: int, note: str) -> None:
     found = sheets(track(*(course(name=f"m{k}", changes=[change()]) for k in range(number))))
-    for name, what in (("changes", "changes"), ("figures", "figures")):
+    for name, what in (("changes", "change"), ("figures", "metric")):
         assert (len([*found[name].rows]), found[name].note) == (40, note.format(what))
 
 

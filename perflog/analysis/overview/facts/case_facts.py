@@ -12,7 +12,7 @@ from perflog.metrics.benchmarks.serving import is_latency_statistic
 from perflog.metrics.directions import words_of
 from perflog.metrics.many_runs.scaling_studies import table_studies
 from perflog.tables.nulls import row_dicts
-from perflog.units import show
+from perflog.units import count, show
 
 _MOST_FIGURES, _MOST_PAIRS, _MOST_TABLES, _MOST_SETTINGS = 4, 3, 4, 3
 _WORK = frozenset("tok toks token tokens sample samples img imgs image images".split())
@@ -53,7 +53,7 @@ def measured_cases(tables: Tables, run: str, options: Options) -> Iterator[str]:
         named += [row for row in first if row["key"] not in OBJECTIVES]
         named.sort(key=lambda row: row["key"].endswith("_spread"))
         parts = [_ends(row) for row in _with_a_rate(named)]
-        more = f"; {len(table_rows) - len(parts)} more metrics" if len(table_rows) > len(parts) else ""
+        more = f"; {count(len(table_rows) - len(parts), 'more metric')}" if len(table_rows) > len(parts) else ""
         worst = table_rows.loc[table_rows["failed"].idxmax()]
         left = worst["failed"] - MOST_FAILED
         more_failed = f" and {left:,} more" if left > 0 else ""
@@ -62,7 +62,7 @@ def measured_cases(tables: Tables, run: str, options: Options) -> Iterator[str]:
         )
         yield f"{number} cases over {over}{with_own}{lines}{without}: {'; '.join(parts)}{more}."
     if number_of_tables > _MOST_TABLES:
-        yield f"{number_of_tables - _MOST_TABLES} more tables of cases."
+        yield f"{count(number_of_tables - _MOST_TABLES, 'more table')} of cases."
     if not number_of_tables:
         yield from _without_case(tables, run)
 
@@ -101,7 +101,7 @@ def _without_case(tables: Tables, run: str) -> Iterator[str]:
             ends = (f"{show(float(values[k]), unit, _DIGITS)} (line {lines[k]})" for k in places)
             parts.append(f"{name} {' to '.join(ends)}, {len(values)} times")
     if parts:
-        more = f"; {len(parts) - _MOST_FIGURES} more metrics" if len(parts) > _MOST_FIGURES else ""
+        more = f"; {count(len(parts) - _MOST_FIGURES, 'more metric')}" if len(parts) > _MOST_FIGURES else ""
         yield f"Measured: {'; '.join(parts[:_MOST_FIGURES])}{more}."
 
 
@@ -120,7 +120,8 @@ def variants(tables: Tables, run: str, options: Options) -> Iterator[str]:
         mean = f"{_times(row['ratio'])} in the geometric mean of {row['cases']} cases"
         yield f"{row['variant']} / {row['base']}: {key}{ends}, {mean}."
     if len(rows) > _MOST_PAIRS:
-        yield f"{len(rows) - _MOST_PAIRS} more pairs of variants are compared by case."
+        more = len(rows) - _MOST_PAIRS
+        yield f"{count(more, 'more pair')} of variants {'is' if more == 1 else 'are'} compared by case."
 
 
 def _ends(row: dict[str, Any]) -> str:

@@ -86,7 +86,7 @@ def _proof(finding: Finding, tables: tuple[str, ...], related: list[MetricTable]
         name = (report.names[run], ", ") if len(lines) > 1 else ()
         places.append(join((*name, "line ", links, " and more" if len(numbers) > _MAX_LINES else "")))
     if len(lines) > _MAX_RUNS:
-        places.append(Html(f"and {len(lines) - _MAX_RUNS} more runs"))
+        places.append(Html(f"and {count(len(lines) - _MAX_RUNS, 'more run')}"))
     limits = rows_shown(report)
     numbers = ((metric, metric.first_rows[finding.run]) for metric in related if finding.run in metric.first_rows)
     shown = ((metric, index) for metric, index in numbers if index < limits[metric.name])

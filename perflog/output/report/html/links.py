@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from perflog.output.report.data import FigureSource, MetricTable, ReportData
 from perflog.output.report.html.elements import Html, breakable, link
+from perflog.units import count
 
 MAX_RUNS = 150
 """Runs with listed details, and logs."""
@@ -32,7 +33,7 @@ def lines_link(report: ReportData, source: FigureSource, *tables: str) -> Html:
 
 def left_out_note(left_out: int, command: str) -> str:
     """Return the note below a table that leaves rows out, with the command that prints all of them."""
-    return f"{left_out} more rows: perflog {command}" if left_out > 0 else ""
+    return f"{count(left_out, 'more row')}: perflog {command}" if left_out > 0 else ""
 
 
 def row_anchor(table: MetricTable, index: int) -> str:

@@ -8,7 +8,7 @@ from perflog.analysis.compare.comparison import Comparison, sides_in_words
 from perflog.analysis.compare.explanations.attribution import telling_parts
 from perflog.analysis.overview import Overview
 from perflog.output.report.html.elements import Html, join, tag
-from perflog.units import show, show_change
+from perflog.units import count, show, show_change
 
 _MOST_ROWS = 40
 _MOST_PARTS = 10
@@ -29,7 +29,7 @@ def overview_html(overview: Overview) -> Html:
         (
             tag("p", repr(overview)),
             tag("table", *(_row("td", row) for row in rows[: _MOST_ROWS + 1])) if overview.figures else "",
-            tag("p", f"and {len(groups) - _MOST_ROWS} more rows") if len(groups) > _MOST_ROWS else "",
+            tag("p", f"and {count(len(groups) - _MOST_ROWS, 'more row')}") if len(groups) > _MOST_ROWS else "",
             _titled_list("First", overview.outcome),
             _titled_list("Where the time goes", parts),
             _titled_list("Reasons", overview.reasons),

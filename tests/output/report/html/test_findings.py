@@ -67,7 +67,7 @@ def test_several_findings_have_a_table() -> None:
 
 
 def test_many_findings_are_left_out() -> None:
-    assert "1 more rows: perflog lint RUN" in section(*[finding()] * 101)
+    assert "1 more row: perflog lint RUN" in section(*[finding()] * 101)
 
 
 @pytest.mark.parametrize(("lines", "shown"), [(5, "1, 2, 3, 4, 5 · "), (6, "1, 2, 3, 4, 5 and more · ")])
@@ -75,7 +75,7 @@ def test_the_first_lines_of_a_finding(lines: int, shown: str) -> None:
     assert f"slow · line {shown}numbers" in text(section(finding(r1=list(range(1, lines + 1)))))
 
 
-@pytest.mark.parametrize(("runs", "more"), [(9, ""), (10, " · and 1 more runs")])
+@pytest.mark.parametrize(("runs", "more"), [(9, ""), (10, " · and 1 more run")])
 def test_the_first_runs_of_a_finding(runs: int, more: str) -> None:
     names = [f"r{n}" for n in range(1, runs + 1)]
     shown = " · ".join(f"run {n}, line {n}" for n in range(1, 10))

@@ -31,7 +31,7 @@ def test_lines_are_among_the_samples_of_their_table(tables: list[str], anchor: s
     assert link == f'<a href="#{anchor}" class="lines">5–9</a>'
 
 
-@pytest.mark.parametrize(("left_out", "note"), [(-3, ""), (0, ""), (1, "1 more rows: perflog runs")])
+@pytest.mark.parametrize(("left_out", "note"), [(-3, ""), (0, ""), (1, "1 more row: perflog runs")])
 def test_a_note_on_rows_that_are_left_out(left_out: int, note: str) -> None:
     assert module.left_out_note(left_out, "runs") == note
 

@@ -63,10 +63,10 @@ def test_rows_name_usual_settings_where_they_are_others() -> None:
 def test_many_runs_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_RUNS", 2)
     html = module._runs(report({}, {}, {}))
-    assert "1 more rows: perflog runs" in html and "name r3" not in html
+    assert "1 more row: perflog runs" in html and "name r3" not in html
     assert "more rows" not in module._runs(report({}, {}))
     logs = [LogSummary(f"/x/{n}.log", str(n) * 20, "form", 2, {"read": 5, "context": 3, "unread": 1}) for n in range(3)]
-    assert "1 more rows: perflog runs" in module._logs(report({}, logs=logs))
+    assert "1 more row: perflog runs" in module._logs(report({}, logs=logs))
     html = module._logs(report({}, logs=logs[:2]))
     assert cells(html, 2) == ["1.log", "form", "2", "9", "5", "3", "1", "1" * 12] and "more rows" not in html
 
@@ -104,7 +104,7 @@ def test_lines_of_the_logs() -> None:
 def test_many_shapes_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_SHAPES", 2)
     shapes = [shape("steps", n) for n in (1, 2, 3)]
-    assert "1 more rows: perflog show RUN lines" in module.lines_section(report({}, shapes=shapes))
+    assert "1 more row: perflog show RUN lines" in module.lines_section(report({}, shapes=shapes))
     assert "more rows" not in module.lines_section(report({}, shapes=shapes[:2]))
 
 
