@@ -53,7 +53,7 @@ def subject(tables: Tables, log: Log) -> Iterator[str]:
             yield f"rank {ranks.pop()} of {world:,}"
         else:
             yield (f"{len(ranks):,} of " if 1 < len(ranks) < world else "") + count(world, "rank")
-    elif in_words := _printing_ranks(steps) or _gpus(tables):
+    elif in_words := _printing_ranks(steps) or _printing_ranks(_of_ranks(tables)) or _gpus(tables):
         yield in_words
     yield from (str(same[c]) for c in ("device", "dtype") if same[c] is not None)
 
@@ -113,17 +113,23 @@ def _numbered(tables: Tables) -> dict[str, Rows]:
     return {run: run_rows.where(run_rows.known("step")) for run, run_rows in by_run.items()}
 
 
-def _printing_ranks(steps: Rows) -> str | None:
-    """The ranks that print the steps of each run, in words; None if there is one.
+def _printing_ranks(printed: Rows) -> str | None:
+    """The ranks that print the rows of each run, in words; None if there is one.
 
     Ranks below the highest may print none.
     """
-    ranks = {tuple(distinct(rows["rank"]).tolist()) for rows in steps.by("run").values()}
+    ranks = {tuple(distinct(rows["rank"]).tolist()) for rows in printed.by("run").values()}
     numbers = ranks.pop() if len(ranks) == 1 else ()
     if len(numbers) < _SEVERAL:
         return None
     least = max(numbers) + 1
     return f"{len(numbers)} ranks" if least == len(numbers) else f"{len(numbers)} of at least {least} ranks"
+
+
+def _of_ranks(tables: Tables) -> Rows:
+    """The values that a rank prints, such as its memory."""
+    values = tables.rows("values")
+    return values.where(values.known("rank"))
 
 
 def _gpus(tables: Tables) -> str | None:

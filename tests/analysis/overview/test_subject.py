@@ -226,6 +226,12 @@ def test_the_ranks_that_print_the_steps(ranks: tuple[int | None, ...], said: str
     assert [word for word in known if "rank" in word] == ["8 ranks"]
 
 
+def test_the_ranks_that_print_values_where_one_prints_the_steps() -> None:
+    memory = [{"line": rank, "key": "memory", "value": 1.0, "rank": rank} for rank in (1, 0, 2)]
+    frames = by_hand("values", memory)
+    assert "3 ranks" in words(Tables(frames | {"runs": frames["runs"].assign(run="r0", log="0.txt", line=1)}))
+
+
 @pytest.mark.parametrize(
     ("values", "same"), [(["a", "a"], "a"), (["a", "b"], None), (["a", None], None), ([None, None], None)]
 )
