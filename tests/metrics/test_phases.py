@@ -174,19 +174,17 @@ def test_all_columns_of_a_tree() -> None:
              "mean_s", "share", "values", "rest_by")  # fmt: skip
     of_wait = ("forward", "wait", "host")
     nothing = (None,) * 3
-    assert rows(phases(made, warmup=1)) == [
-        same | dict(zip(names, row, strict=True))
-        for row in (
-            ("whole", "step", None, None, *nothing, 10, 10, 10, 10, 1, 1, None),
-            ("whole", "forward", None, None, "step", None, None, 4, 4, 4, 4, 0.4, 1, None),
-            ("phase", "wait", 1, None, *of_wait, 2, 1, 3, 2, 0.2, 2, None),
-            ("phase", "wait", 1, 0, *of_wait, 1, None, None, 1, 0.1, 1, None),
-            ("phase", "wait", 1, 1, *of_wait, 3, None, None, 3, 0.3, 1, None),
-            ("rest", "forward", None, None, "forward", None, None, None, 1, 3, None, None, 1, "bounds"),
-            ("whole", "backward", None, None, "step", None, None, 5, 5, 5, 5, 0.5, 1, None),
-            ("rest", "step", None, None, "step", None, None, 1, 1, 1, 1, 0.1, 1, "record"),
-        )
+    expected: list[tuple[Any, ...]] = [
+        ("whole", "step", None, None, *nothing, 10, 10, 10, 10, 1, 1, None),
+        ("whole", "forward", None, None, "step", None, None, 4, 4, 4, 4, 0.4, 1, None),
+        ("phase", "wait", 1, None, *of_wait, 2, 1, 3, 2, 0.2, 2, None),
+        ("phase", "wait", 1, 0, *of_wait, 1, None, None, 1, 0.1, 1, None),
+        ("phase", "wait", 1, 1, *of_wait, 3, None, None, 3, 0.3, 1, None),
+        ("rest", "forward", None, None, "forward", None, None, None, 1, 3, None, None, 1, "bounds"),
+        ("whole", "backward", None, None, "step", None, None, 5, 5, 5, 5, 0.5, 1, None),
+        ("rest", "step", None, None, "step", None, None, 1, 1, 1, 1, 0.1, 1, "record"),
     ]
+    assert rows(phases(made, warmup=1)) == [same | dict(zip(names, row, strict=True)) for row in expected]
 
 
 def test_logs_without_phases_have_none() -> None:

@@ -35,6 +35,14 @@ def test_steps_over_twice_the_median() -> None:
     assert slow() == [] == slow(*steps(*[1.0] * 20))
 
 
+def test_a_run_without_steady_steps_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    series = [step_series_of([1.0] * 3, cut=3), step_series_of([*[1.0] * 10, 5.0, *[1.0] * 9])]
+    monkeypatch.setattr(module, "step_series", lambda *_, **__: series)
+    monkeypatch.setattr(module, "parts_of_slow_steps", lambda *_: {})
+    no_tables: Any = None
+    assert [each.gain_s for each in slow_steps(no_tables, Options())] == [4.0]
+
+
 def test_rare_steps_are_pauses() -> None:
     rare = step_series_of([*[1.0] * 19, 5.0])
     assert far_longer(rare).tolist() == [False] * 19 + [True]

@@ -150,9 +150,13 @@ def test_all_columns_of_a_run_that_reaches_its_target(monkeypatch: pytest.Monkey
     means = RunSemantics(None, quantities={"tokens": 100.0})
     monkeypatch.setattr(module, "semantics_by_run", lambda _: {"r": means})
     losses = {10: 3.0, 20: 2.4, 30: 2.6, 40: 2.5}
-    steps = [{"step": step, "line": 2 * step, "loss": loss, "elapsed_s": 7.0 * step} for step, loss in losses.items()]
-    counted = [{"table": "values", "step": step, "line": 2 * step - 1, "key": "consumed_samples", "value": 8.0 * step}
-               for step in losses]  # fmt: skip
+    steps: list[dict[str, Any]] = [
+        {"step": step, "line": 2 * step, "loss": loss, "elapsed_s": 7.0 * step} for step, loss in losses.items()
+    ]
+    counted: list[dict[str, Any]] = [
+        {"table": "values", "step": step, "line": 2 * step - 1, "key": "consumed_samples", "value": 8.0 * step}
+        for step in losses
+    ]
     (found,) = rows(time_to_target(by_hand("steps", [*steps, *counted])), key="loss")
     assert found == {
         "run": "r", "label": None, "key": "loss", "better": "lower", "target": 2.5, "target_from": "worst last value",
@@ -164,5 +168,5 @@ def test_all_columns_of_a_run_that_reaches_its_target(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(("line", "found"), [(3, (0, None)), (4, (4, 1.5)), (8, (8, 2.5)), (99, (8, 2.5))])
 def test_the_last_value_up_to_a_line(line: int, found: tuple[int, float | None]) -> None:
     """In any order of the rows; a value that is not known is none."""
-    values = [{"line": 8, "value": 2.5}, {"line": 9, "value": None}, {"line": 4, "value": 1.5}]
+    values: list[dict[str, Any]] = [{"line": 8, "value": 2.5}, {"line": 9, "value": None}, {"line": 4, "value": 1.5}]
     assert module._last(Tables(by_hand("values", values)).rows("values"), "value", line) == found
