@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from support.metrics_logs import by_hand, row, rows
 
@@ -130,6 +132,19 @@ def test_plain_rates_of_the_ranks_that_measure_them(
         )
         for (rank, plain), time in zip(expected.items(), (2.0, 1.0, 3.0), strict=True)
     }  # fmt: skip
+
+
+def test_values_of_ranks_are_those_that_they_print_outside_of_steps() -> None:
+    """Of a key that a rank prints again the mean."""
+    values: list[dict[str, Any]] = [
+        {"rank": rank, "key": key, "value": value, "step": step}
+        for rank, key, value, step in (
+            (0, "a", 2.0, None), (0, "a", 4.0, None), (1, "a", 5.0, None), (0, "b", 7.0, None), (0, "b", 9.0, 3),
+            (None, "a", 9.0, None), (1, "b", None, None),
+        )
+    ]  # fmt: skip
+    found = module._values_of_ranks(Tables(by_hand("values", values)).rows("values"))
+    assert found == {0: {"a": 3.0, "b": 7.0}, 1: {"a": 5.0}}
 
 
 def test_shares_of_the_split_are_of_the_mean_over_the_ranks() -> None:

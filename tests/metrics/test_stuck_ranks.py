@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -338,3 +340,20 @@ def test_calls_are_known_by_their_number_and_name() -> None:
     assert {key: [call.pending for call in calls.values()] for key, calls in job.own_calls.items()} == {
         ("g", 3): [True], ("g", 5): [False],
     }  # fmt: skip
+
+
+def test_groups_of_a_job_are_those_that_its_ranks_print() -> None:
+    """Beside other values and counters, and values of a run that dumps nothing."""
+    group = json.dumps({"ranks": [0, 1], "purpose": "DP"})
+    counted = ((0, ENQUEUED, 7.0), (1, ENQUEUED, 6.0), (1, COMPLETED, 6.0), (0, "power", 300.0))
+    numbers = [{"name": name, "rank": rank, "subject": "g", "value": value} for rank, name, value in counted]
+    values: list[dict[str, Any]] = [
+        {"table": "values", "key": key, "text": text}
+        for key, text in ((f"{module._GROUP}g", group), ("loss", "none"), (f"{module._GROUP}h", None))
+    ]  # fmt: skip
+    made = by_hand("counters", [*numbers, *values])
+    other = made["values"].assign(run="s")
+    jobs = module.jobs_of_dumps(Tables(made | {"values": pd.concat([made["values"], other])}))
+    assert jobs.keys() == {"r"} and jobs["r"].members == {"g": (0, 1)} and jobs["r"].purpose == {"g": "DP"}
+    assert dict(jobs["r"].numbers) == {("g", 0): {ENQUEUED: 7}, ("g", 1): {ENQUEUED: 6, COMPLETED: 6}}
+    assert jobs["r"].dumped == {0, 1}
