@@ -222,6 +222,25 @@ def test_a_range_holds_another_one_if_it_has_all_its_calls_and_time(
     assert work.holds().tolist() == [[False, holds], [False, False]]
 
 
+@pytest.mark.parametrize(
+    ("own", "other", "same"),
+    [
+        (([4, 2], [0.25, 0.5]), ([4, 2], [0.25, 0.5]), True),
+        (([4, 2], [0.25, 0.5]), ([4, 3], [0.25, 0.5]), False),  # a third of the time is equal
+        (([4, 2], [0.25, 0.5]), ([4, 2], [0.25, 0.75]), False),
+        (([4, 2], [0.9, 0.1]), ([4, 3], [0.9, 0.1]), True),  # nine tenths are
+        (([4, 2], [0.89, 0.11]), ([4, 3], [0.89, 0.11]), False),
+        (([0, 0], [0.0, 0.0]), ([0, 0], [0.0, 0.0]), False),  # neither launches any
+    ],
+)
+def test_ranges_that_are_the_same_work(own: tuple[Any, Any], other: tuple[Any, Any], same: bool) -> None:
+    """Calls and seconds of two activities in each of two ranges."""
+    calls, times = (np.array(both, np.float64) for both in zip(own, other, strict=True))
+    endless, unknown = np.full(2, np.inf), np.full(2, np.nan)
+    work = RangeWork(("a", "b"), (None, None), (1, 2), calls, times, endless, endless, unknown, unknown, unknown)
+    assert (work.same(0).tolist(), work.same(1).tolist()) == ([False, same], [same, False])
+
+
 def test_the_same_name_in_two_domains() -> None:
     given = [
         {"kind": "kernel", "domain": d, "range": "step", "name": "a", "calls": 1, "time_s": t}
