@@ -613,8 +613,12 @@ def test_settings_between_the_lines() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["Previous run: world_size: 16", "[INFO] Reference run | world_size: 16", "(last run) batch_size: 16"]
-)
+    "line",
+    [
+        "Previous run: world_size: 16", "[INFO] Reference run | world_size: 16", "(last run) batch_size: 16",
+        "Previous run args: Namespace(world_size=16, seed=1)", "Example: torchrun --nproc_per_node 16 train.py",
+    ],
+)  # fmt: skip
 def test_a_label_of_another_run_before_a_pair(line: str) -> None:
     log = f"{line}\nworld_size: 8\nstep 1 loss 0.5\n"
     assert [json.loads(run["config"]) for run in read(log.encode()).rows("runs")] == [{"world_size": 8}]

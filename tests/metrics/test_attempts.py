@@ -155,11 +155,13 @@ def test_a_restart_in_the_same_log_is_a_run_of_its_own(tmp_path: Path) -> None:
         (("lr=0.1", "lr=0.2", "lr=0.1"), [None, None, None]),
     ],
 )
-@pytest.mark.parametrize("form", ["args: Namespace({}, batch_size=32)", "Training with {} on 8 GPUs"])
+@pytest.mark.parametrize(
+    "form", ["args: Namespace({}, batch_size=32)", "Training with {} on 8 GPUs", "{} | batch_size: 32"]
+)
 def test_a_program_that_prints_its_start_again_and_goes_back(
     settings: Sequence[str], numbers_of_runs: list[int | None], form: str, tmp_path: Path
 ) -> None:
-    """It says nothing of a checkpoint. With other settings it is another job."""
+    """It says nothing of a checkpoint. With other settings it is another job, also if they are below its first step."""
 
     def steps(first: int, last: int, minute: int) -> list[str]:
         stamps = ((step, f"2026-07-17 12:{minute + step // 30:02d}:{2 * step % 60:02d}") for step in range(first, last))
@@ -167,8 +169,10 @@ def test_a_program_that_prints_its_start_again_and_goes_back(
 
     lines = []
     for n, setting in enumerate(settings):
-        lines += ["Initializing process group, world size 8", form.format(setting), "Starting training"]
-        lines += steps(10 * n + 11 if n else 1, 10 * n + 31, 3 * n)
+        first = 10 * n + 11 if n else 1
+        above, below = ("Loading data", form) if form.startswith("{}") else (form, "")
+        lines += ["Initializing process group, world size 8", above.format(setting), "Starting training"]
+        lines += [*steps(first, first + 1, 3 * n), below.format(setting), *steps(first + 1, 10 * n + 31, 3 * n)]
     log = read("\n".join([*lines, ""]), tmp_path)
     assert numbers(log) == numbers_of_runs
     if numbers_of_runs == [1, 2]:

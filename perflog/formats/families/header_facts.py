@@ -106,11 +106,12 @@ _NO_FACT = lazy_pattern(
 )
 """What shows that a line may be of another job, a limit or a program, or is what is left of a torn line of steps."""
 
-_OF_ANOTHER = lazy_pattern(
-    r"(?i)(?:^|[^\w.-])(?P<label>previous|prior|earlier|former|last|reference|baseline|defaults?|examples?|recommended"
-    r"|suggested|expected|max(?:imum)?|min(?:imum)?)(?: [a-z]+){0,3}[ \t]*[:|)\]][ \t]*[a-z][\w -]*[:=]"
+_LABEL_OF_ANOTHER = (
+    r"(?:^|[^\w.-])(?P<label>previous|prior|earlier|former|last|reference|baseline|defaults?|examples?|recommended"
+    r"|suggested|expected|max(?:imum)?|min(?:imum)?)(?: [a-z]+){0,3}[ \t]*[:|)\]][ \t]*"
 )
-"""A label before a pair, which is of another run then, or no value of any run."""
+_OF_ANOTHER = lazy_pattern(rf"(?i){_LABEL_OF_ANOTHER}(?:(?:[a-z]\w*\()?[a-z][\w -]*[:=]|$)")
+"""A label before a pair, or at the end of a prefix: what follows is of another run then, or no value of any run."""
 
 _HEADING = lazy_pattern(
     r"(?i).*(?:config|setting|param|arg|option|setup|environment|system|hardware|device|info|bench|summary|run|job|test).*:\W*"

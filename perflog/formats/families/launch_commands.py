@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from perflog.formats.expressions import Expression
 from perflog.formats.families.base import FamilyShape, UniqueNames, spec_of, template_of
+from perflog.formats.families.header_facts import label_of_another
 from perflog.formats.model import Line
 from perflog.formats.surroundings import PREFIX, prefix_ends
 from perflog.formats.template import DECLARED_DROPPED, fits_64, literal
@@ -72,6 +73,8 @@ def command_line(shape: FamilyShape, text: str) -> Line | None:
     for end in (0, *prefix_ends(raw)) if len(raw) <= _LONGEST else ():
         if not _BEGINS.match(raw, end):
             continue
+        if label_of_another(raw[:end].decode("utf-8", "surrogateescape")):
+            return None
         command = _Command("{_:p}" * bool(end))
         command.read(raw[end:].decode("utf-8", "surrogateescape"))
         is_of_job = command.in_program or command.launcher != "srun"  # `srun -n 1 hostname`
