@@ -392,3 +392,12 @@ def test_requests_of_tgi() -> None:
         [0.82025, 0.82125, 0.82225]
     )
     assert rows(log, "values", key="queue_time")[0]["value"] == pytest.approx(45.5e-6)
+
+
+def test_results_of_latency_as_json_and_of_inferencemax() -> None:
+    log = read(b'{"avg_latency": 0.5, "latencies": [0.4, 0.6], "percentiles": {"10": 0.41, "99": 0.59}}\n')
+    assert summaries(log) == {"latency": 0.5, "latency_p10": 0.41, "latency_p99": 0.59}
+    log = read(b'{"hw": "h200", "conc": 64, "model": "m", "tput_per_gpu": 1250.5, "p99_ttft": 0.9}\n')
+    assert (log.done.formats, config(log)["hw"]) == (["inferencemax"], "h200")
+    figures = {r["key"]: (r["value"], r["unit"]) for r in rows(log, "values")}
+    assert figures == {"conc": (64, None), "total_throughput_per_gpu": (1250.5, "1/s"), "p99_ttft": (0.9, "s")}

@@ -45,8 +45,17 @@ def value(key: str, number: float, line: int) -> dict[str, Any]:
     ],
 )
 def test_latencies_of_a_server(table: Any, of: dict[str, Any], text: str) -> None:
-    row = {"of": "ttft", "mean": 1.0, "median": 0.9, "p99": 2.0, "tail": NAN, "n": 1000.0, "by": "requests"}
-    table("serving", row | of, row | {"of": "throughput"}, **row)
+    row = {
+        "of": "ttft",
+        "unit": "s",
+        "mean": 1.0,
+        "median": 0.9,
+        "p99": 2.0,
+        "tail": NAN,
+        "n": 1000.0,
+        "by": "requests",
+    }
+    table("serving", row | of, row | {"of": "throughput"}, row | {"of": "itl", "unit": None}, **row)
     assert said(server_facts.latencies) == [text]
 
 

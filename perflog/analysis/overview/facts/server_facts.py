@@ -40,7 +40,7 @@ _STEADY_SHARE = 0.1  # of the cache, by which its use may vary to be one number
 def latencies(tables: Tables, run: str, options: Options) -> Iterator[str]:
     """Median, else mean, and p99 of each latency; which tail is long."""
     rows = serving.table(tables, options)
-    for row in records(rows[rows["run"].eq(run) & rows["of"].isin(list(_LATENCIES))]):
+    for row in records(rows[rows["run"].eq(run) & rows["of"].isin(list(_LATENCIES)) & rows["unit"].eq("s")]):
         names = ("mean", "median", "p99")
         parts = [f"{name} {show(row[name], 's', _DIGITS)}" for name in names if row[name] is not None]
         tail = row["tail"]
