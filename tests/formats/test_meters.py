@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from msgspec.structs import replace
@@ -15,9 +16,11 @@ from perflog.errors import FormatError, InputError
 from perflog.formats import tokens
 from perflog.formats.families.measured_lines import PATTERN as MEASURED_PATTERN
 from perflog.formats.families.meters import MeterFamily
+from perflog.formats.families.meters.line_words import ends_counted
 from perflog.formats.figures import name_spans
 from perflog.formats.loader.format_file import load
 from perflog.formats.registry import get, known
+from perflog.formats.token_line import TokenLine
 
 MIB = 2.0**20
 
@@ -1673,3 +1676,12 @@ def test_statistics_without_words_are_of_the_quantity_before_them() -> None:
     known = {row["key"]: row["value"] for row in log.rows("values")}
     assert known["TTFT_std"] == pytest.approx(0.013) and known["ITL_p99"] == pytest.approx(0.014)
     assert len(known) == 6
+
+
+def test_what_follows_a_number_is_looked_at_only_after_the_word_in() -> None:
+    """For each number of a long line it would take time that grows with the square of the length."""
+    ended = SimpleNamespace(words=["finished", "in"], counter="epoch", is_bound=False)
+    line = TokenLine(tokens.tokens("in 86.0s, loss=2.3"))
+    assert ends_counted(ended, line, "s", 3) and not ends_counted(ended, line, "s", len(line.parts))  # type: ignore[arg-type]
+    ended.words = ["loss"]
+    assert not ends_counted(ended, None, "s", 3)  # type: ignore[arg-type]  # no line is needed

@@ -99,8 +99,8 @@ def ends_counted(names: MeterNames, line: TokenLine, unit: str, end: int) -> boo
     """
     words = [word.lower() for word in names.words]
     has_ended = words[-1:] == ["in"] and len(words) == 2 and words[0] in _ENDED
-    has_ended &= any(part.kind == NUMBER for part in line.parts[end:])
-    return has_ended and base_of(unit) == "s" and names.counter in _ENDING and not names.is_bound
+    is_of_counter = has_ended and base_of(unit) == "s" and names.counter in _ENDING and not names.is_bound
+    return is_of_counter and any(part.kind == NUMBER for part in line.parts[end:])
 
 
 def named_by_unit(

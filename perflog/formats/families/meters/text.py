@@ -349,8 +349,8 @@ class MeterText(Struct):
         factor = "q" if attached and names.has_factor(key, unit or names.key_unit, after, token.text) else ""
         type_ = factor or ("d" if names.is_counter_field(name, token.text) else "")
         whole, point, zeros = token.text.partition(".") if type_ == "d" else (token.text, "", "")
-        self.text += _padded(replace(token, text=whole), name, type_, self.text, inside) + point + zeros
-        self.text += literal("".join(part.gap + part.text for part in line.parts[k + 1 + bool(factor) : end]))
+        rest = literal("".join(part.gap + part.text for part in line.parts[k + 1 + bool(factor) : end]))
+        self.text += _padded(replace(token, text=whole), name, type_, self.text, inside) + point + zeros + rest
         if names.words:
             is_counter = INTEGER.fullmatch(token.text) is not None and not (names.declaration.measures and unit)
             names.counter = plain_name(key) if is_counter else ""
