@@ -11,6 +11,7 @@ from statistics import mean
 from types import SimpleNamespace
 from typing import Any
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -427,6 +428,22 @@ def test_work_of_a_step_is_taken_from_all_that_may_do_it(needed: float, doubt: s
     assert found["work at the peak", "mlp"] == 5.0 and found["work at the peak", "mix"] == 2.0
     doubts = {text for piece in of.pieces for text in piece.doubts}
     assert len(doubts) == (doubt is not None) and all(text.startswith(doubt or "") for text in doubts)
+
+
+def test_rows_that_each_rank_executes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A load is of 10 rows. Of run r a step lacks one of three ranks; run s has two ranks, run t no such unit."""
+    means = {run: RunSemantics(None, quantities={"unit_rows": 10.0} if run != "t" else {}) for run in "rst"}
+    monkeypatch.setattr("perflog.metrics.run_rows.semantics_by_run", lambda _: means)
+    loads = [
+        {"run": run, "step": step, "rank": rank, "unit": "block", "amount": amount}
+        for run, step, amounts in (("r", 1, (1.0, 2.0, 3.0)), ("r", 2, (7.0, 8.0)), ("s", 1, (4.0, 5.0)),
+                                   ("t", 1, (6.0, 6.0)))
+        for rank, amount in enumerate(amounts)
+    ]  # fmt: skip
+    made = by_hand("loads", loads)
+    runs = pd.concat([made["runs"].assign(run=run) for run in "rst"])
+    found = module._executed_rows(Tables({"runs": runs, "loads": made["loads"]}), Options(warmup=0))
+    assert found == {"r": (10.0, 20.0, 30.0), "s": (40.0, 50.0)}
 
 
 def test_padding_is_the_share_of_the_rows_that_are_not_counted() -> None:

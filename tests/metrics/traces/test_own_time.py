@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.made_traces import US, event, traced
+from support.trace_tables import by_hand, kernel
 
 from perflog.metrics import Tables
 from perflog.metrics.traces.intervals import union
@@ -68,6 +69,14 @@ def test_what_the_host_is_in_while_the_device_idles(tmp_path: Path, during: list
     events = [*work(0, 100, 1), *during, *work(400, 10, 2)]
     got = found(tmp_path / "a.json", events, (0, 400))
     assert got == {("compute", "gemm"): 100} | {("idle", name): time for name, time in names.items()}
+
+
+def test_work_without_a_name() -> None:
+    (device_graph,) = dependencies(by_hand([kernel(0, 10), kernel(20, 25) | {"name": None}]))
+    found = own_time(device_graph, np.array([0]), np.array([30]))
+    assert [(each.doing, each.name, each.ns) for each in found if each.doing != "idle"] == [
+        ("compute", None, 5), ("compute", "gemm", 10),
+    ]  # fmt: skip
 
 
 def test_idle_time_before_the_launches_of_two_threads(tmp_path: Path) -> None:
