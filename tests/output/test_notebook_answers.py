@@ -34,6 +34,7 @@ def test_an_overview() -> None:
     assert overview() == f"<p>&lt;overview&gt;</p><table>{head}{rows}</table>"
     with_changes = overview(base={1: 0})
     assert "<td>step</td><td>change</td></tr>" in with_changes and "<td>1 s</td><td>+1 %</td></tr>" in with_changes
+    assert "<td>1 s</td><td>+1 %</td><td>2 s</td></tr>" in overview(base={1: 0}, figures=[1, 2])  # after the first
     assert overview(figures=[]) == "<p>&lt;overview&gt;</p>"
     assert overview(40).count("<tr>") == 41 and "more rows" not in overview(40)
     assert overview(42).count("<tr>") == 41 and "<p>and 2 more rows</p>" in overview(42)
@@ -41,10 +42,10 @@ def test_an_overview() -> None:
 
 def test_the_lists_of_an_overview() -> None:
     doubts = [SimpleNamespace(code="a", is_outcome=False), SimpleNamespace(code="b", is_outcome=True)]
-    part = SimpleNamespace(name="forward", share=0.255, seconds=0.5)
+    part = SimpleNamespace(name="forward", share=0.255, seconds=0.50649)
     text = overview(figures=[], outcome=["ended"], parts=[part], reasons=["r1", "r<2"], doubts=doubts, next=["do"])
     assert text.removeprefix("<p>&lt;overview&gt;</p>") == (
-        "<p>First</p><ul><li>ended</li></ul><p>Where the time goes</p><ul><li>forward: 26 %, 500 ms</li></ul>"
+        "<p>First</p><ul><li>ended</li></ul><p>Where the time goes</p><ul><li>forward: 26 %, 506 ms</li></ul>"
         "<p>Reasons</p><ul><li>r1</li><li>r&lt;2</li></ul><p>Do not trust</p><ul><li>told a</li></ul>"
         "<p>Next</p><ul><li>do</li></ul>"
     )

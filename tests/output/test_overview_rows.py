@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from support.commands import EARLY, NVPROF, PIPELINE, SWEEP, TRAINER, run, told
+from support.overviews import doubt, groups, overview
 from support.pages import DOCS, same
 from support.paths import SHARED
 
+from perflog.analysis.lint import Finding
 from perflog.metrics.registry import MetricColumn as Column
+from perflog.output.presenters import overview_rows
 from perflog.output.presenters.overview_rows import PARTS
 from perflog.tables.schema import SCHEMA_VERSION
 
@@ -170,3 +174,34 @@ def test_the_page_of_answers() -> None:
         for part, (meaning, columns) in PARTS.items()
     )
     same(page, "\n".join([f"{head}## Parts of the overview\n", *parts]))
+
+
+def run_rows(**fields: Any) -> list[list[Any]]:
+    return [list(row) for row in overview_rows._runs(overview(**fields)).rows]
+
+
+def test_rows_have_the_mark_of_their_base() -> None:
+    """And the settings in which they differ."""
+    keys = {f"r{n}": SimpleNamespace(id=f"r{n}", log="a.log", index=n) for n in range(2)}
+    settings = [{"batch": "8"}, {"batch": "16"}]
+    rows = run_rows(groups=groups(2, settings), keys=keys, base={1: 0})
+    assert rows == [
+        ["#1", "log #1", 1, "8", 1.0, None, None, None, "r0", "a.log", 0, settings[0]],
+        ["#2", "log #2", 1, "16", 2.0, None, 1.0, "#1", "r1", "a.log", 1, settings[1]],
+    ]
+    assert run_rows(groups=[]) == []
+
+
+def test_a_doubt_or_failure_of_a_log_without_a_name() -> None:
+    row = SimpleNamespace(kind="exception", message="m" * 2000)
+    judged = SimpleNamespace(first=(), kind="", certainty="sure", why="so")
+    culprits = [SimpleNamespace(rank=3, name="rank 3"), SimpleNamespace(rank=None, name="")]
+    ending: Any = SimpleNamespace(
+        judged=judged, rows=[row], run="r0", restarts=False, goes_on=False, culprits=culprits, line=7, last_step=9,
+        sentence="It failed.",
+    )  # fmt: skip
+    (found,) = overview_rows._failures(overview(failures=[ending]), {"r0": "#1"})
+    assert found[:-1] == ["#1", None, 7, "ended", "exception", "It failed.", [3], ["rank 3"], "sure", "so", 9, 1]
+    made: Any = doubt("slow")
+    made.code, made.findings = "x", [Finding("r0", "slow", {})]
+    assert overview_rows._doubt(overview(), made, {})[6:9] == [None, None, None]

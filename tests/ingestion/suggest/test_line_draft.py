@@ -125,6 +125,8 @@ def test_numbers_in_doubt_stay_unread() -> None:
         ("percentile(50, 75, 95) 3.5", [UNSURE, UNSURE]),  # arguments
         ("[1, 2, 3] sizes", [UNSURE]),
         ("sizes: [1, 2, 3]", [TEXT]),
+        ("sizes=[1, 2, 3]", [TEXT]),
+        ("sizes: (1, 2, 3)", [TEXT]),
     ):
         draft = drafted(line)
         draft.leave_unsure()

@@ -54,6 +54,7 @@ def test_without_a_rate_or_its_unit_a_step_has_no_time() -> None:
     for line in (bar(fields=None), bar(unit="")):
         assert all(map(math.isnan, module.step_times(line, records(rate=[0.5]))))
     assert all(map(math.isnan, module.step_times(bar(), records(x=[0.5]))))
+    assert np.isnan(module.short_bar_times(bar(fields=None), records(rate=[0.5], of=[5]))).all()
 
 
 @pytest.mark.parametrize(
