@@ -106,10 +106,13 @@ _NO_FACT = lazy_pattern(
 )
 """What shows that a line may be of another job, a limit or a program, or is what is left of a torn line of steps."""
 
-_LABEL_OF_ANOTHER = (
-    r"(?:^|[^\w.-])(?P<label>previous|prior|earlier|former|last|reference|baseline|defaults?|examples?|recommended"
-    r"|suggested|expected|max(?:imum)?|min(?:imum)?)(?: [a-z]+){0,3}[ \t]*[:|)\]][ \t]*"
+LABELS_OF_ANOTHER = tuple(
+    "previous prior earlier former last reference baseline default defaults example examples recommended suggested "
+    "expected max maximum min minimum".split()
 )
+"""Words of labels for what is of another run, or for limits."""
+
+_LABEL_OF_ANOTHER = rf"(?:^|[^\w.-])(?P<label>{'|'.join(LABELS_OF_ANOTHER)})(?: [a-z]+){{0,3}}[ \t]*[:|)\]][ \t]*"
 _OF_ANOTHER = lazy_pattern(rf"(?i){_LABEL_OF_ANOTHER}(?:(?:[a-z]\w*\()?[a-z][\w -]*[:=]|$)")
 """A label before a pair, or at the end of a prefix: what follows is of another run then, or no value of any run."""
 

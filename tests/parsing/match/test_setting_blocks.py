@@ -71,3 +71,10 @@ def test_the_heading_of_a_block_may_be_far_above() -> None:
     block = "Config:\n" + "  batch: 8\n" * 39 + "  throughput: 500 tokens/s\n"
     assert _measured(block) == []
     assert len(_measured(block.replace("batch", "b: 1\n  batch", 1))) == 1  # farther than the lines that are kept
+
+
+@pytest.mark.parametrize(("heading", "size"), [("Previous run:", 8), ("[INFO] Defaults:", 8), ("This run:", None)])
+def test_a_block_of_another_run_has_no_settings_of_this_one(heading: str, size: int | None) -> None:
+    text = f"{heading}\n  seed: 1\n  world_size: 16\nworld_size: 8\nstep 1 loss 2.5\nstep 2 loss 2.4\n"
+    (run,) = read(text.encode()).rows("runs")
+    assert run["world_size"] == size

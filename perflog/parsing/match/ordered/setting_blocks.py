@@ -5,17 +5,19 @@
       max_batch: 8
 
 Only the lines above such a number show that it is a setting. So this pass follows the scan. It looks at lines
-with whole numbers alone: a fraction was measured.
+with whole numbers alone: a fraction was measured. In the same way a block may be of another run: `Previous run:`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
 import numpy as np
 
 from perflog.arrays import Ints, Mask
+from perflog.formats.families.header_facts import LABELS_OF_ANOTHER, label_of_another
 from perflog.formats.families.measured_lines import ENDS_IN_SETTINGS
 from perflog.formats.surroundings import GLUED_PREFIX
 from perflog.lazy_patterns import lazy_pattern
@@ -44,6 +46,10 @@ _SIGN = lazy_pattern(
 """What is in a heading of settings, or in a value as configuration files have it: a block of settings has one."""
 
 
+_SIGN_OF_ANOTHER = lazy_pattern(rb"(?im)\b(?:" + "|".join(LABELS_OF_ANOTHER).encode() + rb")\b[^:\n]{0,40}:[ \t\r]*$")
+"""What ends the line above settings of another run."""
+
+
 def without_settings(lines: Sequence[FormatLine], batch: Batch, above: Above = ()) -> tuple[Batch, Above]:
     """Leave lines of measured numbers unread that are in a block of settings.
 
@@ -55,23 +61,25 @@ def without_settings(lines: Sequence[FormatLine], batch: Batch, above: Above = (
     Returns:
         The batch without these records, and its own last lines.
     """
-    doubtful = {kind: records for kind, records in batch.records.items() if lines[kind][1].may_be_setting}
     removed: dict[int, Mask] = {}
-    signs = _signs(batch, above) if doubtful else np.empty(0, np.int64)
-    for kind, records in doubtful.items():
-        rows = batch.rows(records.positions)
-        mask = np.searchsorted(signs, rows) > np.searchsorted(signs, rows - _MOST_ABOVE)  # a sign is above the line
-        mask[mask] = [_is_set(_upwards(batch, row, above)) for row in rows[mask].tolist()]
-        if mask.any():
-            removed[kind] = mask
+    measured = [kind for kind in batch.records if lines[kind][1].may_be_setting]
+    settings = [kind for kind in batch.records if lines[kind][0].generic and lines[kind][1].table == "runs"]
+    for some, sign, is_in_block in ((measured, _SIGN, _is_set), (settings, _SIGN_OF_ANOTHER, _is_of_another)):
+        signs = _signs(batch, above, sign) if some else np.empty(0, np.int64)
+        for kind in some:
+            rows = batch.rows(batch.records[kind].positions)
+            mask = np.searchsorted(signs, rows) > np.searchsorted(signs, rows - _MOST_ABOVE)  # a sign is above the line
+            mask[mask] = [is_in_block(_upwards(batch, row, above)) for row in rows[mask].tolist()]
+            if mask.any():
+                removed[kind] = mask
     last = [*islice(_upwards(batch, len(batch.starts) - 1, above), _MOST_ABOVE)]
     return (without_records(batch, removed, lines) if removed else batch), last[::-1]
 
 
-def _signs(batch: Batch, above: Above) -> Ints:
-    """Return the rows with a sign of settings, ascending. Lines before the batch have negative rows."""
-    before = [k - len(above) for k, text in enumerate(above) if _SIGN.search(text.encode())]
-    offsets = np.fromiter((match.start() for match in _SIGN.finditer(batch.chunk.data)), np.int64)
+def _signs(batch: Batch, above: Above, sign: re.Pattern[bytes]) -> Ints:
+    """Return the rows with a sign of a block, ascending. Lines before the batch have negative rows."""
+    before = [k - len(above) for k, text in enumerate(above) if sign.search(text.encode())]
+    offsets = np.fromiter((match.start() for match in sign.finditer(batch.chunk.data)), np.int64)
     return np.concatenate([np.array(before, np.int64), np.searchsorted(batch.starts, offsets, "right") - 1])
 
 
@@ -109,6 +117,14 @@ def _is_set(upwards: Iterator[str]) -> bool:
         else:
             break
     return False
+
+
+def _is_of_another(upwards: Iterator[str]) -> bool:
+    """Return whether the first line above with less indentation is the heading of another run."""
+    indent, _ = _indented(next(upwards))
+    above = (_indented(line) for line in islice(upwards, _MOST_ABOVE))
+    heading = next((text for own, text in above if text and own < indent), "")
+    return _HEADING.fullmatch(heading) is not None and bool(label_of_another(heading))
 
 
 def _indented(line: str) -> tuple[int, str]:
