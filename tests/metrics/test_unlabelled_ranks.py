@@ -7,11 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.metrics_logs import by_hand
 
 import perflog
 from perflog.log import Log
 from perflog.metrics import Tables, ranks, throughput
-from perflog.metrics.unlabelled_ranks import printings, unlabelled_ranks
+from perflog.metrics.unlabelled_ranks import _ranks_of, printings, unlabelled_ranks
 
 Read = Callable[[Iterable[str]], Log]
 
@@ -117,3 +118,24 @@ def test_unlabelled_ranks_of_named_pods_are_counted_over_all_pods(read: Read) ->
     ]
     counts = {row["ranks"] for row in ranks(read(lines)).to_dict("records") if row["figure"] == "tokens_per_s"}
     assert max(counts) == 4
+
+
+@pytest.mark.parametrize(
+    ("sizes", "differing", "alike", "world", "found"),
+    [
+        ([2] * 10, 10, 10, None, 2), ([2] * 9 + [1], 10, 10, None, 2), ([2] * 8 + [1] * 2, 10, 10, None, 1),
+        ([2] * 6 + [3] * 4, 10, 10, None, 2), ([2] * 5 + [3] * 5, 10, 10, None, 1), ([1] * 10, 10, 10, None, 1),
+        ([2] * 10, 5, 10, None, 2), ([2] * 10, 4, 10, None, 1),
+        ([2] * 10, 10, 9, None, 2), ([2] * 10, 10, 8, None, 1), ([2] * 10, 10, 0, 2, 2), ([2] * 10, 10, 0, 4, 1),
+    ],
+)  # fmt: skip
+def test_how_many_printings_of_a_step_are_ranks(
+    sizes: list[int], differing: int, alike: int, world: int | None, found: int
+) -> None:
+    """Nine in ten of ten steps are printed several times with one loss, six equally often, half with other speeds."""
+    steps = [
+        {"step": step, "loss": 2.0 + k * (step >= alike), "tokens_per_s": 100.0 + k * (step < differing)}
+        for step, size in enumerate(sizes)
+        for k in range(size)
+    ]
+    assert _ranks_of(Tables(by_hand("steps", steps)).rows("steps"), [world] if world else []) == found

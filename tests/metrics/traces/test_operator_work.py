@@ -555,3 +555,12 @@ def test_the_product_of_sizes(sizes: Any, expected: int | None) -> None:
             operator_work._product(sizes)
     else:
         assert operator_work._product(sizes) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("2.", 2.0), ("3", 3), ("True", 1), ("[1, 2.]", [1, 2.0]), ("[]", []), ('"mean"', None), ('[1, "a"]', None),
+     ("null", None), ("{}", None), ("[1, [2]]", None), ("nan?", None), ("", None), (None, None), ("[" * 10**5, None)],
+)  # fmt: skip
+def test_printed_values_are_numbers_or_lists_of_numbers(text: str | None, value: Any) -> None:
+    assert operator_work._value(text) == value
