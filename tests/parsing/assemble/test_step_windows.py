@@ -56,6 +56,10 @@ def test_a_line_covers_the_steps_since_the_line_before_it(steps: list[int], expe
         ([10, 20, 30], [10, 10, 10]),  # the first line is at the end of an interval
         ([1, 2, 3], [1, 1, 1]),
         ([1, 10], [1, 9]),  # nothing shows the interval
+        ([1, 2, 4], [1, 1, 1]),  # a line is lost
+        ([1, 4, 6], [1, 3, 2]),
+        ([1, 2, 4, 5, 6], [1, 1, 1, 1, 1]),
+        ([1, 2, 4, 6, 8], [1, 2, 2, 2, 2]),
     ],
 )
 def test_a_first_step_that_is_printed_beside_its_interval(steps: list[int], expected: list[int]) -> None:

@@ -63,11 +63,17 @@ def windows(ranks: Ints, steps: Ints, epochs: Ints, first_steps: Ints) -> Ints:
 
 
 def _is_beside_interval(i: int, steps: Ints, first: Mask) -> bool:
-    """Return whether the first line of a stretch is at no end of an interval, and the next lines are."""
-    if i + 2 >= len(steps) or first[i + 1 : i + 3].any():
+    """Return whether the first line of a stretch is at no end of an interval, and the next lines are.
+
+    Where the next line is of the next step, two equal intervals show it: `1, 2, 4` may have lost a line.
+    """
+    following = np.flatnonzero(np.append(first[i + 1 : i + 4], True))[0]
+    jumps = np.diff(steps[i : i + 1 + following]).tolist()
+    if len(jumps) < 2 + (jumps[:1] == [1]):
         return False
-    interval = int(steps[i + 2] - steps[i + 1])
-    return interval > 1 and int(steps[i + 1]) % interval == 0 and int(steps[i]) % interval != 0
+    interval = jumps[1]
+    ends = [step % interval for step in steps[i : i + 1 + following].tolist()]
+    return jumps[0] < interval and ends[0] != 0 and not any(ends[1:])
 
 
 def _starts(ranks: Ints, steps: Ints, epochs: Ints) -> Mask:
