@@ -59,6 +59,12 @@ def test_all_columns_of_two_devices() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(("unit", "mean"), [("kB", 3000.0), ("widgets", 3.0), (None, 3.0)])
+def test_a_reading_of_no_known_unit_is_as_printed(unit: str | None, mean: float) -> None:
+    (row,) = rows(counters(with_counters({"name": "made", "unit": unit, "device": 0, "value": 3.0})))
+    assert row["mean"] == mean
+
+
 def test_no_label_is_null() -> None:
     """In a column of strings, pandas 2 makes the word None of it."""
     tables = with_counters({"name": "SM Active", "value": 40.0})

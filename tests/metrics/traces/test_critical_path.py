@@ -9,7 +9,7 @@ import pytest
 from support.field_logs import CORPUS, needs_corpus
 from support.made_traces import US, check, event, length, pieces, synchronisation, traced
 from support.raw_traces import NS, chrome_json, span_of
-from support.trace_tables import by_hand, kernel
+from support.trace_tables import by_hand, in_ns, kernel, small
 
 import perflog
 from perflog.metrics import Tables, critical_path
@@ -245,3 +245,13 @@ def test_a_real_trace_event_by_event() -> None:
             some = rows[rows["by"] == by]
             assert some["time_s"].sum() == pytest.approx(rows["span_s"].iloc[0], abs=NS / 2)
             assert some["share"].sum() == pytest.approx(1)
+
+
+def test_kinds_of_a_small_trace_that_does_not_begin_at_0() -> None:
+    """From the first kernel at 50 to the end of the last at 700."""
+    found = [row for row in in_ns(critical_path(small())) if (row["part"], row["by"]) == ("trace", "kind")]
+    assert {(row["rank"], row["device"], row["device_name"], row["span_s"]) for row in found} == {(0, 0, "H100", 650)}
+    times = {"idle host": (230, 6), "communication": (120, 1), "elementwise": (120, 1), "gemm": (60, 1),
+             "launch": (40, 2), "runtime": (30, 2), "operator": (30, 3), "synchronisation": (20, 1)}  # fmt: skip
+    assert {row["kind"]: (row["time_s"], row["pieces"]) for row in found} == times
+    assert {row["kind"]: row["share"] for row in found} == pytest.approx({k: t / 650 for k, (t, _) in times.items()})
