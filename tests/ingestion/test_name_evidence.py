@@ -87,7 +87,7 @@ LINES: dict[str, Stored] = {
     "points in the train set: 569, Thread(s) per core: 2": [
         ("points_in_the_train_set", 569, None), ("threads_per_core", 2, None),
     ],
-    "Major (requiring I/O) page faults: 12": [("major_requiring_i_o_page_faults", 12, None)],
+    "Major (requiring I/O) tide faults: 12": [("major_requiring_i_o_tide_faults", 12, None)],
     "[BENCH] total_latency(ms) 12.5": [("total_latency", 0.0125, "s")],
     "Time per request: 12.5 [ms] (mean)": [("time_per_request", 0.0125, "s")],
     # an amount with its time and rate, a number of an epoch among the words, two sentences

@@ -6,13 +6,17 @@ import math
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
+from msgspec.structs import replace
 from support.reading import Reading, read
 
 from perflog.formats.model import BarFields, Line
 from perflog.formats.template import Template
 from perflog.parsing.match.ordered import bar_states, bar_table
+from perflog.parsing.match.records import Records
 from perflog.tables.row_order import PART_BITS
+from perflog.units import UNITS
 
 DICT = "{{'loss': {loss}, 'grad_norm': 1.5, 'learning_rate': 1e-05, 'epoch': {epoch}}}"
 
@@ -346,3 +350,29 @@ def test_a_step_beside_the_count_is_the_step() -> None:
 def test_the_last_batch_decides_all() -> None:
     batch: Any = SimpleNamespace(chunk=SimpleNamespace(is_last=True))
     assert not bar_states.BarReader(False).undecided([], batch)
+
+
+@pytest.mark.parametrize(
+    ("counts", "losses", "rates", "labels", "near", "stale"),
+    [
+        ([3], [2.5], [2.0], [-1], [True], True),
+        ([3], [2.5], [0.5], [-1], [True], False),  # a bar that may be drawn late anyway
+        ([2, 3], [2.5, 2.5], [2.0, 2.0], [-1, -1], [False, True], True),  # with the figures of the step before
+        ([2, 3], [2.5, 2.25], [2.0, 2.0], [-1, -1], [False, True], False),
+        ([3, 3], [2.5, 2.5], [2.0, 2.0], [-1, -1], [False, True], False),  # the same state
+        ([2, 9, 3], [2.5, 7.5, 2.5], [2.0, 2.0, 2.0], [0, 1, 0], [False, False, True], True),  # another rank between
+        ([2, 3, 9], [2.5, 2.25, 7.5], [2.0, 2.0, 2.0], [0, 0, 1], [False, True, True], True),  # of rank 1 the first one
+        ([2, 3, 9], [2.5, 2.25, 7.5], [2.0, 2.0, 2.0], [0, 0, 1], [False, True, False], False),
+    ],
+)
+def test_the_last_state_of_a_batch_may_have_the_figures_of_the_step_before(
+    counts: list[int], losses: list[float], rates: list[float], labels: list[int], near: list[bool], stale: bool
+) -> None:
+    line = Line("bar", Template("{n:d} {rate:f} {loss:f}"), table="steps", unit={"rate": UNITS["s"]},
+                bar=BarFields("n", "", "", "rate", True))  # fmt: skip
+    columns = {"n": np.array(counts), "rate": np.array(rates), "loss": np.array(losses)}
+    records = Records(np.arange(len(counts)), columns, np.array(labels))
+    reader = bar_states.BarReader(True)
+    assert reader._ends_stale(line, 4, records, np.array(near)) is stale
+    no_figures = replace(line, template=Template("{n:d} {loss:f} {rate:f}"))
+    assert not reader._ends_stale(no_figures, 4, records, np.array(near))
