@@ -208,7 +208,7 @@ def _are_names(names: Sequence[str]) -> bool:
     names = names[1:] if names[:2] == ["", ""] else names  # a bar, and a column of row numbers
     if len(names) < 2 or len(set(names)) < len(names) or not all(names[1:]):
         return False
-    if any(x.count("(") != x.count(")") for x in names):  # a comma in brackets was taken for the end of a name
+    if any(x.startswith("(") and ")" not in x for x in names):  # `(M, N)`, taken for two; `Box(P` is a name
         return False
     return not any(IS_NUMBER.fullmatch(x) or _NO_NAME.search(x) or len(x) > _LONGEST_NAME for x in names)
 
