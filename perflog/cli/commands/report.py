@@ -15,7 +15,9 @@ from perflog.output import terminal
     epilog=options.examples("perflog report run.txt -o run.html", "perflog report old.txt new.txt --format md"),
 )
 @click.argument("runs", shell_complete=completion.runs, nargs=-1, required=True, metavar="[NAME=]RUN...")
-@click.option("-o", "--output", metavar="FILE", help="File to write; - for standard output.  [default: report.html]")
+@click.option(
+    "-o", "--output", metavar="FILE", help="File to write; - for standard output.  [default: report.html; Markdown: -]"
+)
 @click.option(
     "--by",
     shell_complete=completion.settings,
@@ -42,7 +44,7 @@ def report(
     """Write a report on RUNs: settings, findings, plots, metrics.
 
     The HTML page is one file and needs no network. Several RUNs are compared with the first one. Markdown is short, for
-    pull requests; it goes to standard output unless -o names a file. -o FILE.md writes Markdown.
+    pull requests: -o FILE.md writes it, else it goes to standard output.
     """
     from perflog.output import sheets
     from perflog.output.report import report as write_report

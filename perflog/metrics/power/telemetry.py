@@ -27,7 +27,7 @@ from perflog.statistics.groups import groups_of
 from perflog.tables.columns import NULL, Rows
 from perflog.tables.schema import LOCAL, NO_DATE, NO_YEAR, UTC
 
-_NOT_MEASURED = r"(?!.*(?:limit|cap|max|min|default|percent|memory_temp|throttle))"
+_MEASURED = r"(?!.*(?:limit|cap|max|min|default|percent|memory_temp|throttle))"
 _QUANTITIES = {
     "power": (r"power(?:_draw|_draw_instant|_draw_average|_usage|watts|_w)?$", r"pwr$", r"gpu_power\w*$"),
     "utilisation": (
@@ -143,7 +143,7 @@ def _clock(rows: Rows, default: str | None) -> str | None:
 def quantity_of(name: str, unit: str | None) -> tuple[str, int] | None:
     """Return the quantity of a counter, by its name and base unit, and the rank of its name (0: best); else None."""
     printed = _NO_WORD.sub("_", _DEVICE_PREFIX.sub("", name)).strip("_").lower()
-    if not re.match(_NOT_MEASURED, printed):
+    if not re.match(_MEASURED, printed):
         return None
     for quantity, patterns in _QUANTITIES.items():
         for rank, pattern in enumerate(patterns):

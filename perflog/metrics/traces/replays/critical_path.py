@@ -1,6 +1,6 @@
 """Metric of the critical path: what the time of a trace and of its steps consists of, and what would shorten it.
 
-`path_walk` finds the path.
+`path_walk` finds the path of a device. What a rank costs the others is replayed: see `arrivals` and `rank_replay`.
 """
 
 from __future__ import annotations
