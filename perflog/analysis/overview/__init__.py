@@ -221,8 +221,9 @@ class Overview(Struct, frozen=True):
             return f"{about}{doubt.message}"
         marks = [group.mark for group in self.groups if {*group.runs, *group.hosts} & {*doubt.runs}]
         few = len(marks) <= _MARKS and total == len(self.groups)
-        where = ", ".join(marks) if few else f"{len(doubt.runs)} of {total} runs"
-        return f"{about}{doubt.title} ({'all runs' if len(doubt.runs) == total else where})"
+        noun = "attempts" if all(group.is_job for group in self.groups) else "runs"
+        where = ", ".join(marks) if few else f"{len(doubt.runs)} of {total} {noun}"
+        return f"{about}{doubt.title} ({f'all {noun}' if len(doubt.runs) == total else where})"
 
 
 def overview(

@@ -109,6 +109,10 @@ def test_of_attempts_the_last_loss_counts() -> None:
     loss = RunFigure("loss", "", "lower", {"r0": 9.0, "r1": 5.0, "r2": 3.0}, is_last=True)
     assert table(groups=job, figures=[STEP, loss]) == ["attempts step ± sd loss", "3 2 s ± 50.0 % 3"]
     assert "runs" in table(groups=groups(1, runs=3), figures=[STEP, loss])[0]
+    failed, every = (
+        overview(groups=job).in_words(doubt("it failed", runs=runs)) for runs in (["r0", "r1"], job[0].runs)
+    )
+    assert (failed, every) == ("it failed (2 of 3 attempts)", "it failed (all attempts)")
     assert overview(groups=groups(1, runs=3)).value(loss, groups(1, runs=3)[0]) == pytest.approx(17 / 3)
 
 
