@@ -202,7 +202,8 @@ class _Chains:
             return before, (step, line, "the launcher starts the processes of the attempt before again")
         if loaded is None:
             return None if before is None else self._went_back(before, extent)
-        for each in reversed(earlier):
+        own_last = sorted(earlier, key=lambda each: each.log == extent.log)  # repeats may run at the same time
+        for each in reversed(own_last):
             if evidence := self._evidence(each, extent, loaded[0]):
                 return each, (*loaded, evidence)
         return None

@@ -75,6 +75,15 @@ def test_attempts_in_files_of_their_own(tmp_path: Path) -> None:
     assert {Path(name).name: number for name, number in order.items()} == {"a.log": 2, "b.log": 1}
 
 
+def test_a_repeat_at_the_same_time_has_attempts_of_its_own(tmp_path: Path) -> None:
+    text = restarted().text
+    (tmp_path / "a.log").write_text(text)
+    (tmp_path / "b.log").write_text(text + "done\n")
+    log = perflog.read(tmp_path / "a.log", tmp_path / "b.log")
+    first, second = (list(runs) for runs in jobs(Tables(log)).values())
+    assert [*first, *second] == [key.id for key in log.run_keys]
+
+
 def test_runs_that_load_nothing_are_no_attempts(tmp_path: Path) -> None:
     assert numbers(read(restarted(load=None).text, tmp_path)) == [None, None]
 
