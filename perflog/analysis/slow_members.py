@@ -186,7 +186,7 @@ def _throttled_since(tables: Tables, options: Options) -> Iterator[Culprit]:
             since = firsts[n + 1]
             end = firsts[n + 2] if n + 2 < len(firsts) else None
             for each in device_clocks(tables, run, firsts[n], since, end):
-                if each.is_lower and each.is_hotter and each.temperatures is not None:
+                if each.is_lower and each.is_hotter and not each.is_idle and each.temperatures is not None:
                     log = f"{each.log}: " * bool(each.log)
                     courses = (("clock", "Hz", each.clocks), ("temperature", "°C", each.temperatures))
                     evidence = tuple(

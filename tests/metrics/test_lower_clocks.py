@@ -77,6 +77,18 @@ def test_a_device_of_the_only_log(tmp_path: Path, reading: Reading, lower: bool,
     assert device_clocks(tables, "other", 1, 40, None) == []
 
 
+def test_a_device_without_work_is_no_culprit(tmp_path: Path) -> None:
+    """It is a little warmer by its neighbours, and its clock is that of an idle device."""
+    job(tmp_path, {"gpu": [USUAL, (345, 66)]})
+    rows = (tmp_path / "gpu.csv").read_text().splitlines()
+    loads = [", utilization.gpu [%]", *(", 0 %" if " 345 MHz" in row else ", 98 %" for row in rows[1:])]
+    (tmp_path / "gpu.csv").write_text("\n".join(map("".join, zip(rows, loads, strict=True))) + "\n")
+    log = perflog.read(tmp_path)
+    assert slow_members(Tables(log), Options()) == []
+    idle = "device 1: clock 1.98 GHz -> 345 MHz, temperature 64 -> 66 °C, 98 -> 0 % busy"
+    assert f"Since then {idle}; 1 other device as before." in perflog.overview(log).reasons
+
+
 def test_only_the_time_between_two_levels_counts(tmp_path: Path) -> None:
     tables = Tables(job(tmp_path, {"gpu": [HOT]}))
     (run,) = tables.counts("steps")

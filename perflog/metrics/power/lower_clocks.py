@@ -18,10 +18,11 @@ from perflog.metrics.power.telemetry import (
 from perflog.metrics.run_tables import Tables
 
 _LOWER = 0.95  # of the clock before
+_IDLE = 0.5  # of the load before
 
 
 class DeviceClock(Struct, frozen=True):
-    """Medians of a device before and since a step: its clock in Hz, and its temperature in °C if it is known.
+    """Medians of a device before and since a step: clock in Hz; temperature in °C and load (utilisation) if known.
 
     `number`: of the device on its node; `node`: "" where the samples of a log are of one node; `log`: the name of this
     log where several have samples, else "".
@@ -32,6 +33,7 @@ class DeviceClock(Struct, frozen=True):
     log: str
     clocks: tuple[float, float]
     temperatures: tuple[float, float] | None
+    loads: tuple[float, float] | None = None
 
     @property
     def is_lower(self) -> bool:
@@ -40,6 +42,11 @@ class DeviceClock(Struct, frozen=True):
     @property
     def is_hotter(self) -> bool:
         return self.temperatures is not None and self.temperatures[1] > self.temperatures[0]
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has less to do since the step: the clock of an idle device falls without a fault."""
+        return self.loads is not None and self.loads[1] < _IDLE * self.loads[0]
 
 
 def device_clocks(tables: Tables, run: str, first: int, since: int, end: int | None) -> list[DeviceClock]:
@@ -69,10 +76,12 @@ def device_clocks(tables: Tables, run: str, first: int, since: int, end: int | N
 
 def _clocks(sampled: DeviceSamples, log: str, spans: list[tuple[int, int]]) -> Iterator[DeviceClock]:
     for device, quantities in sampled.devices.items():
-        clocks, temperatures = (_medians(quantities.get(quantity), spans) for quantity in ("clock", "temperature"))
+        clocks, temperatures, loads = (
+            _medians(quantities.get(quantity), spans) for quantity in ("clock", "temperature", "utilisation")
+        )
         if clocks is not None:
             node, number = sampled.nodes.get(device, ("", device)) if device is not None else ("", None)
-            yield DeviceClock(number, node, log, clocks, temperatures)
+            yield DeviceClock(number, node, log, clocks, temperatures, loads)
 
 
 def _medians(series: Series | None, spans: list[tuple[int, int]]) -> tuple[float, float] | None:

@@ -290,7 +290,10 @@ def _slower_devices(tables: Tables, run: str, first: int, since: int, end: int |
             of = f" of {each.node or each.log}" * bool(each.node or each.log)
             heat = each.temperatures
             warmer = f", temperature {heat[0]:.0f} -> {heat[1]:.0f} °C" if heat else ""
-            texts.append(f"device{who}{of}: clock {' -> '.join(show(clock, 'Hz', 3) for clock in each.clocks)}{warmer}")
+            loads = each.loads if each.is_idle else None
+            idle = f", {100 * loads[0]:.0f} -> {100 * loads[1]:.0f} % busy" if loads else ""
+            clocks = " -> ".join(show(clock, "Hz", 3) for clock in each.clocks)
+            texts.append(f"device{who}{of}: clock {clocks}{warmer}{idle}")
     if texts:
         others = len(devices) - len(texts)
         rest = f"; {count(others, 'other device')} as before" if others else ""
