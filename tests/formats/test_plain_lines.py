@@ -45,3 +45,17 @@ def test_several_plain_lines_prove_a_program() -> None:
     assert len(lines) == FEW
     log = read("".join(f"{line}\n" for line in lines).encode())
     assert {row["format"] for row in log.rows("runs")} == {"litgpt"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "   Operation   Max   Min   Mean   Std Dev\n   allreduce : 2.5 1.5 2.0 0.5", "2 tasks, 200 files of logs",
+        "Running 30 iterations with 10 warmup steps", "Average iteration time: 2.010 seconds (of 8 GPUs)",
+        "Total setup time: 12.50 seconds", "Rank 0 | Iteration 3", "Exit status: 1",
+    ],
+)  # fmt: skip
+def test_what_mdtest_automodel_and_time_share_with_others(text: str) -> None:
+    """Each was read as a log of one of these programs, with its names and units."""
+    log = read(f"{text}\n{TABLE}".encode())
+    assert [row["format"] for row in log.rows("runs")] == ["tables"]
