@@ -168,7 +168,8 @@ def _throttled(tables: Tables) -> Iterator[Culprit]:
     by_device = grouped(((row.run, row.device), row) for row in unlike_devices(tables)) if tables.count("steps") else {}
     for rows in by_device.values():
         is_higher = {row.quantity: row.value > row.usual for row in rows}
-        if is_higher.get("clock") is False and is_higher.get("temperature") is True:
+        is_hot = is_higher.get("clock") is False and is_higher.get("temperature") is True
+        if is_hot and not rows[0].is_idle:
             each = ((row.quantity, _amount(row.value, row.unit), _amount(row.usual, row.unit)) for row in rows)
             log = f"{rows[0].log}: " * bool(rows[0].log)
             evidence = tuple(f"{log}{quantity} {own}, the others {usual}" for quantity, own, usual in each)

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 import perflog
+from perflog.analysis.slow_members import slow_members
+from perflog.metrics import Options
 from perflog.metrics.power.telemetry import device_samples
 from perflog.metrics.power.unlike_devices import unlike_devices
 from perflog.metrics.run_tables import Tables
@@ -40,6 +42,20 @@ def telemetry(path: Path, *devices: Reading) -> perflog.Log:
 def test_a_device_that_is_unlike_the_others(other: Reading, found: list[str], tmp_path: Path) -> None:
     devices = unlike_devices(Tables(telemetry(tmp_path / "gpu.csv", USUAL, USUAL, other, USUAL)))
     assert [(each.device, each.devices, each.quantity) for each in devices] == [(2, 4, name) for name in found]
+
+
+@pytest.mark.parametrize(("load", "culprits"), [(2, []), (96, [2]), (98, [2])])
+def test_a_device_without_work_is_no_culprit(load: int, culprits: list[int], tmp_path: Path) -> None:
+    path = tmp_path / "gpu.csv"
+    telemetry(path, USUAL, USUAL, (90, 345, 87), USUAL)
+    head, *rows = path.read_text().splitlines()
+    rows = [f"{row}, {load if ', 2, ' in row else 98} %" for row in rows]
+    path.write_text("\n".join([f"{head}, utilization.gpu [%]", *rows]) + "\n")
+    steps = [f"2026-11-30 09:01:{n:02d} step {n} loss {9 - n / 20:.3f} step_time 1.01 s\n" for n in range(1, 9)]
+    (tmp_path / "train.log").write_text("".join(steps))
+    tables = Tables(perflog.read(tmp_path))
+    assert {each.is_idle for each in unlike_devices(tables)} == {not culprits}
+    assert [each.gpu for each in slow_members(tables, Options())] == culprits
 
 
 def test_of_two_devices_nothing_shows_which_is_unlike(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 from msgspec import Struct
 
 from perflog.metrics.power.telemetry import (
+    IDLE,
     DeviceSamples,
     Series,
     are_on_one_clock,
@@ -18,7 +19,6 @@ from perflog.metrics.power.telemetry import (
 from perflog.metrics.run_tables import Tables
 
 _LOWER = 0.95  # of the clock before
-_IDLE = 0.5  # of the load before
 
 
 class DeviceClock(Struct, frozen=True):
@@ -46,7 +46,7 @@ class DeviceClock(Struct, frozen=True):
     @property
     def is_idle(self) -> bool:
         """Whether it has less to do since the step: the clock of an idle device falls without a fault."""
-        return self.loads is not None and self.loads[1] < _IDLE * self.loads[0]
+        return self.loads is not None and self.loads[1] < IDLE * self.loads[0]
 
 
 def device_clocks(tables: Tables, run: str, first: int, since: int, end: int | None) -> list[DeviceClock]:

@@ -42,6 +42,9 @@ _QUANTITIES = {
 _WITHOUT_UNIT = lazy_pattern(r"power(?:_draw|_usage|_w|watts)?|temperature_gpu|tmptr|gract|smact")
 """Names without a printed unit; their program's manual states it: W, °C, ratios."""
 
+IDLE = 0.5
+"""Share of the usual utilisation below which a device has little to do: its clock then falls without a fault."""
+
 BASE_UNITS = {"power": ("W",), "utilisation": ("1",), "memory": ("B",), "temperature": ("°C",), "clock": ("Hz",)}
 """Base units of each quantity."""
 

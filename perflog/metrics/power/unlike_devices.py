@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from perflog.arrays import Floats
-from perflog.metrics.power.telemetry import DeviceSamples, device_samples, log_names
+from perflog.metrics.power.telemetry import IDLE, DeviceSamples, Series, device_samples, log_names
 from perflog.metrics.run_tables import Tables, computed_once
 from perflog.statistics.standing_out import standing_out
 
@@ -27,7 +28,7 @@ class UnlikeDevice(Struct, frozen=True):
     """A device with a quantity that differs from the others: their median is `usual`.
 
     `number`: of the device on its node; `node`: "" where the samples of a log are of one node; `log`: the name of this
-    log where several have samples, else "".
+    log where several have samples, else "". `is_idle`: whether it has less to do than the others, by its utilisation.
     """
 
     run: str
@@ -40,6 +41,7 @@ class UnlikeDevice(Struct, frozen=True):
     number: int
     node: str
     log: str = ""
+    is_idle: bool = False
 
 
 @computed_once
@@ -66,7 +68,14 @@ def _unlike(sampled: DeviceSamples, log: str) -> Iterator[UnlikeDevice]:
             if abs(math.log(found.ratio)) >= math.log(least):
                 device = numbers[found.member]
                 node, number = sampled.nodes.get(device, ("", device))
-                yield _device(sampled.run, device, quantity, unit, values, (number, node, log))
+                found_device = _device(sampled.run, device, quantity, unit, values, (number, node, log))
+                yield replace(found_device, is_idle=_is_idle(device, devices))
+
+
+def _is_idle(device: int, devices: Mapping[int, Mapping[str, Series]]) -> bool:
+    loads = {other: series["utilisation"].values for other, series in devices.items() if "utilisation" in series}
+    own = loads.pop(device, None)
+    return own is not None and bool(loads) and np.median(own) < IDLE * np.median(np.concatenate([*loads.values()]))
 
 
 def _device(
