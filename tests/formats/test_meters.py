@@ -627,6 +627,11 @@ def test_a_label_of_another_run_before_a_pair(line: str) -> None:
     assert [json.loads(run["config"]) for run in read(log.encode()).rows("runs")] == [{"world_size": 8}]
 
 
+def test_a_learning_rate_of_another_run_is_none_of_this() -> None:
+    log = read(b"Previous run: lr: 0.1, seed: 1\nReference: lr: 0.2\nlr: 0.3\nstep 1 loss 0.5\n")
+    assert [(row["line"], row["key"], row["value"]) for row in log.rows("values")] == [(3, "lr", 0.3)]
+
+
 @pytest.mark.parametrize(
     ("line", "config"),
     [

@@ -43,6 +43,7 @@ from perflog.formats.families.unnamed_values import parts_of
 from perflog.formats.model import Line
 from perflog.formats.surroundings import end_of_logger_prefix, prefix_ends
 from perflog.formats.template import DECLARED_DROPPED, Template, unnamed
+from perflog.formats.vocabulary import field_of
 from perflog.lazy_patterns import lazy_pattern
 from perflog.units import Unit
 
@@ -202,7 +203,8 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
             return None
         if len(steps) > 1 and prefix.names.step in ITERATIONS and common.table == "steps":
             common = replace(common, compute={**common.compute, **_time_of_step(template.names, parts.units)})
-        if common.table == "runs" and _lacks_label(shape, template.names):
+        is_set = common.table == "runs" or (not steps and "learning_rate" in map(field_of, template.names))
+        if is_set and _lacks_label(shape, template.names):
             return None
         line = replace(self.shape, line=common).line_of(template, names.from_keys, names.paths)
         is_counted = all(f.type == "d" for f in template.fields if f.name == line.within)  # `epoch: 0.31` is not
