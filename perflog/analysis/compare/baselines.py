@@ -17,13 +17,14 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from perflog.analysis.compare.history import Identity, identities
-from perflog.analysis.compare.sides import Side
+from perflog.analysis.compare.sides import Side, as_jobs
 from perflog.analysis.run_filter import Fact, parse
 from perflog.errors import NothingToCompareError, StoreError, UsageError, did_you_mean
 from perflog.files.file_lock import locked
 from perflog.files.remote import is_in_storage
 from perflog.files.whole_files import whole_file
 from perflog.log import Log, RunKey
+from perflog.metrics.attempts import jobs
 from perflog.opening import find_runs, load
 from perflog.tables.store import default_store
 from perflog.tables.store.folder import store_errors
@@ -245,7 +246,7 @@ def resolve(
 ) -> ResolvedBaseline:
     """Return the runs of a baseline with the settings of new runs, without the new runs themselves.
 
-    Of each configuration the last ones of the present level are the base.
+    A job with several attempts is one run. Of each configuration the last ones of the present level are the base.
 
     Args:
         name: The name of the baseline.
@@ -261,6 +262,8 @@ def resolve(
     side = Side(name, log)
     known = identities([side, *new], ignored)
     compared = [run for each in new for run in each.settings]
+    own = {run for runs in jobs(side.tables).values() if not set(runs).isdisjoint(compared) for run in runs}
+    compared += [run for run in side.settings if run in own and run not in compared]  # all attempts of a job
     tags = _tags(log)
     alike = {
         run
@@ -277,10 +280,10 @@ def resolve(
         counts[configuration] = counts.get(configuration, 0) + 1
         if counts[configuration] <= baseline.last:
             kept.append(key)
-    base = log.select(*reversed(kept))
+    base = as_jobs(name, log.select(*reversed(kept)))
     base.warnings += log.warnings
-    groups = tuple(log.select(*level) for level in earlier if len(level) > 1)
-    return ResolvedBaseline(Side(name, base), groups)
+    groups = (as_jobs(name, log.select(*level)) for level in earlier if len(level) > 1)
+    return ResolvedBaseline(Side(name, base), tuple(group for group in groups if len(group) > 1))
 
 
 def _why_none(

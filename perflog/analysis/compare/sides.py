@@ -188,10 +188,10 @@ def _together(name: str, members: Sequence[Log]) -> Log:
     if others := run_of_hosts(tables):
         logs = f"{count(len(kept), 'run')}, {hosts_in_words(log, others)}"
         kept.warnings.append(f"{name}: {logs} (equal losses or times), which count with it")
-    return _as_jobs(name, kept)
+    return as_jobs(name, kept)
 
 
-def _as_jobs(name: str, log: Log) -> Log:
+def as_jobs(name: str, log: Log) -> Log:
     """The runs of a side with each restarted job as one run, without logs that only say more of a job."""
     tables = Tables(log)
     if beside := logs_beside(tables, log.run_keys):
@@ -213,7 +213,7 @@ def load_side(references: Sequence[Runs], store: str | os.PathLike[str] | None =
     """Return one side with the runs of all references."""
     named = [_named_log(reference, store) for reference in references]
     name = ", ".join(name for name, _ in named)
-    return Side(name, _as_jobs(name, combined([log for _, log in named])))
+    return Side(name, as_jobs(name, combined([log for _, log in named])))
 
 
 def stores_of(references: Iterable[SideReference], store: str | os.PathLike[str] | None = None) -> list[str]:

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 import perflog
+from perflog.analysis.compare import baselines
+from perflog.analysis.compare.sides import named_sides
 from perflog.analysis.compare.whole_jobs import attempts_in_one_log, attempts_left_out, with_whole_jobs
 from perflog.metrics.run_tables import Tables
 from perflog.tables.arrow import one_of
@@ -117,3 +119,20 @@ def test_of_attempts_in_several_logs_the_longest_compare(tmp_path: Path) -> None
     )
     row = found.rows.query("metric == 'step_time' and statistic == 'median'").iloc[0]
     assert (row.base_runs, row.side_runs, row.base_steps) == (1, 1, 60)
+
+
+def test_a_restarted_job_is_one_run_of_a_baseline(tmp_path: Path) -> None:
+    """Its attempts are no repeats, and none of them is the base of the job itself."""
+    store = tmp_path / "store"
+    texts = [FIRST + SECOND, attempt(1, 80, 7), attempt(1, 80, 9, 1.02)]
+    logs = [tmp_path / f"{n}.log" for n in range(len(texts))]
+    for path, text in zip(logs, texts, strict=True):
+        path.write_text(text)
+    perflog.ingest(*logs, store=store)
+    baselines.set_baseline("main", [key.id for key in perflog.load(store).run_keys], store=store)
+    new = tmp_path / "new.log"
+    new.write_text(attempt(1, 80, 11, 1.01))
+    base = baselines.resolve("main", named_sides([str(new)]), store).base.log
+    assert [base.row_counts["steps"], len(base)] == [240, 3]
+    base = baselines.resolve("main", named_sides([str(logs[0])]), store).base.log
+    assert [base.row_counts["steps"], len(base)] == [160, 2]
