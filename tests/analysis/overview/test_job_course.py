@@ -159,7 +159,7 @@ def test_a_few_jobs_are_shown_one_by_one(monkeypatch: pytest.MonkeyPatch, count:
     jobs.append(job(whole=False, training=80.0, down=20.0))  # stamped, but with no clock over all attempts
     monkeypatch.setattr(module, "job_timelines", lambda _: jobs)
     monkeypatch.setattr(module, "level_changes", lambda *_: iter(["changes"]))
-    groups: Any = [SimpleNamespace(mark=mark, runs=(run,)) for mark, run in (("A", "j"), ("B", "k"))]
+    groups = [RunGroup("A", "", ("j", "j2"), {}, is_job=True), RunGroup("B", "", ("k",), {})]
     text = "Goodput 90 %: training 900 s of 1,000 s; down 100 s."
     mark = "A: " if count > 1 else ""
     assert list(module.course_of_job(TABLES, groups, Options())) == [mark + text] * count * shown + ["changes"]

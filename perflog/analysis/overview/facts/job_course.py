@@ -44,11 +44,12 @@ _QUANTITIES = {"step_time_s": "step", "tokens_per_s": "tokens/s", "samples_per_s
 def course_of_job(tables: Tables, groups: Sequence[RunGroup], options: Options) -> Iterator[str]:
     """Yield the goodput of each of a few jobs, then since when runs are at another level."""
     marks = _marks(tables, groups)
+    job_marks = marks | {group.runs[0]: f"{group.mark}: " for group in groups if group.is_job}
     jobs = [job for job in job_timelines(tables) if job.whole or not job.is_stamped]
     several = len(jobs) > 1
     if len(jobs) <= _FEW:
         for job in jobs:
-            mark = marks.get(job.job, "") if several else ""
+            mark = job_marks.get(job.job, "") if several else ""
             if text := _goodput(job):
                 yield mark + text
             yield from (mark + text for text in _growing_pauses(job))
