@@ -345,6 +345,11 @@ def changes_with_a_restart(setting: str) -> bool:
     return _RESTART_SETTINGS.search(setting.rpartition(".")[2]) is not None
 
 
+def same_world(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
+    """Return whether two runs, by their settings, have as many ranks, as far as both print it."""
+    return not any(_is_of_world([name]) and one[name] != other[name] for name in one.keys() & other.keys())
+
+
 def _is_of_world(names: Iterable[str]) -> bool:
     """Whether all these settings change with the number of ranks."""
     return all(_WORLD_SETTINGS.search(name.rpartition(".")[2].replace("-", "_").replace(" ", "_")) for name in names)

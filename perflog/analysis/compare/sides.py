@@ -198,11 +198,12 @@ def as_jobs(name: str, log: Log) -> Log:
         log = log.select(*(key for key in log.run_keys if key.id not in beside))
         tables = tables.only([key.id for key in log.run_keys])
     labels = {key.id: key.label or _short(key.log) for key in log.run_keys}
+    numbers = {key.id: f"{_short(key.log)}#{key.index}" for key in log.run_keys}
     if left_out := attempts_left_out(log, tables):
         log = log.select(*(key for key in log.run_keys if key.id not in left_out))
         tables = tables.only([key.id for key in log.run_keys])
         for first, runs in grouped((first, run) for run, first in left_out.items()).items():
-            others = first_few([labels[run] for run in runs])
+            others = first_few([labels[run] if labels[run] != labels[first] else numbers[run] for run in runs])
             log.warnings.append(f"{name}: not compared, other attempts of the job of {labels[first]}: {others}")
     for first, runs in attempts_in_one_log(log, tables).items():
         log.warnings.append(f"{name}: {len(runs)} attempts of {labels[first]} count as one run, each of its steps once")

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perflog.grouping import grouped
 from perflog.log import Log
 from perflog.metrics import Tables
-from perflog.metrics.attempts import RESTORE, STARTUP, extents, jobs
+from perflog.metrics.attempts import RESTORE, STARTUP, extents, jobs, same_world
+from perflog.metrics.settings_by_run import settings_by_run
 from perflog.tables.arrow import index_array, numbers_of, with_column, without_chunks, word_array
 from perflog.tables.schema import TABLES
 from perflog.tables.sink import column_of
@@ -62,10 +62,18 @@ def attempts_left_out(log: Log, tables: Tables) -> dict[str, str]:
 
 
 def _by_log(log: Log, tables: Tables) -> Iterator[list[list[str]]]:
-    """Yield the attempts of each job, by log."""
-    logs = {key.id: key.sha256 for key in log.run_keys}
+    """Yield the attempts of each job, by log and number of ranks: a step of other ranks is another measurement."""
+    logs, settings = {key.id: key.sha256 for key in log.run_keys}, settings_by_run(tables)
     for runs in jobs(tables).values():
-        yield [*grouped((logs[run], run) for run in runs).values()]
+        alike: list[list[str]] = []
+        for run in runs:
+            fitting = (of for of in alike if logs[of[0]] == logs[run] and same_world(settings[of[0]], settings[run]))
+            group = next(fitting, None)
+            if group is None:
+                alike.append([run])
+            else:
+                group.append(run)
+        yield alike
 
 
 def with_whole_jobs(log: Log, tables: Tables) -> Log:

@@ -80,6 +80,18 @@ def test_attempts_of_several_logs_and_other_runs_stay(tmp_path: Path) -> None:
     assert len(job.select(job.run_keys[0]).table("steps")) == 80
 
 
+def test_attempts_on_other_numbers_of_ranks_are_not_joined(tmp_path: Path) -> None:
+    """Their steps are of other work: those of most steps compare."""
+    fewer = SECOND.replace("world_size: 8", "world_size: 4")
+    log = made(tmp_path, a=FIRST + fewer)
+    first, second = (key.id for key in log.run_keys)
+    assert attempts_in_one_log(log, Tables(log)) == {} and attempts_left_out(log, Tables(log)) == {second: first}
+    assert joined(log) is log
+    (tmp_path / "b.log").write_text(attempt(1, 80, 0, 1.1))
+    found = perflog.compare(str(tmp_path / "a.log"), str(tmp_path / "b.log"))
+    assert found.warnings[0] == "a: not compared, other attempts of the job of a: a#2"
+
+
 def test_rows_and_columns_that_are_asked_for(tmp_path: Path) -> None:
     job = joined(made(tmp_path, a=FIRST + SECOND))
     (run,) = (key.id for key in job.run_keys)
