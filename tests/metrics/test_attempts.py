@@ -293,6 +293,16 @@ def test_a_checkpoint_behind_which_steps_go_on_begins_no_attempt(tmp_path: Path,
     assert len(read(text, tmp_path).run_keys) == 1
 
 
+def test_an_evaluation_that_prints_settings_and_loads_a_checkpoint_begins_no_attempt(tmp_path: Path) -> None:
+    """A process that evaluates prints the settings as the training did; the training goes on after it."""
+    start = "world_size=8 batch_size=64 lr=1e-4\n"
+    steps = ["".join(f"step {n} | loss {9 - n / 20:.2f} | step_time 2.5s\n" for n in part)
+             for part in (range(1, 41), range(41, 81))]  # fmt: skip
+    between = f"Starting evaluation: {start}Loaded checkpoint from out/step_40\neval_loss: 6.5\n"
+    log = read(f"Starting training: {start}{steps[0]}Saved checkpoint to out/step_40\n{between}{steps[1]}", tmp_path)
+    assert len(log.run_keys) == 1 and log.settings["batch_size"].tolist() == [64]
+
+
 @pytest.mark.parametrize(
     ("loaded", "first", "is_one"),
     [

@@ -134,13 +134,13 @@ class RunMachine(Struct):
     def _resume(self, after: int, steps: PrintedSteps, starts: list[RunStart]) -> None:
         """Begin a run at a line that loads a checkpoint, or starts the processes again, if the steps go back.
 
-        They may also go on, of a process that ended at its checkpoint, where settings are printed again.
+        Where they go on, an evaluation may have loaded the checkpoint, and printed the settings of its process.
         """
         assert self.resumes is not None
         assert self.reached is not None
         step, position = steps.first_after(after)
         goes_back = step < self.reached + self.grows
-        if self.restarts or self.configures is not None or (goes_back and not self.reloads):
+        if self.restarts or (goes_back and (not self.reloads or self.configures is not None)):
             begins = self.resumes if self.configures is None else min(self.resumes, self.configures)
             self._begin(position if self.resumes < 0 else begins, starts)
         else:
