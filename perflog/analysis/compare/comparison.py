@@ -375,7 +375,7 @@ class Comparison(Struct, frozen=True, dict=True):
         metric = " and ".join(dict.fromkeys(row.metric for row in self.headlines)) or "nothing"
         reasons = [each.text for each in self.objections]
         if len(reasons) > _REASONS:
-            reasons[_REASONS:] = [f"{count(len(reasons) - _REASONS, 'more reason')}"]
+            reasons[_REASONS:] = [count(len(reasons) - _REASONS, "more reason")]
         change = f" {show_change(self.leading.change)}" if reasons and self.is_pair and self.leading else ""
         verdict = "" if self.verdict == OTHER_SETTING else f"{',' if change else ':'} {self.verdict}"  # a reason has it
         return "; ".join([*reasons, f"{metric}{change}{verdict}"])

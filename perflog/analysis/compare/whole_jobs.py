@@ -2,13 +2,13 @@
 
 Attempts are no repeats of one another: each goes on where the one before ended. Of a step that was done again, the
 last time counts. The times of lines are left out, as they jump from one attempt to the next. Only attempts in one log
-are joined, since a row is found again by its line; of attempts in several logs, those in the log with most steps are
-compared.
+and on as many ranks are joined: a row is found again by its line, and a step of other ranks is another measurement. Of
+the others, those with most steps are compared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 _OF_THE_LAST = ("failures", "summaries")
 """Tables of which the rows of the last attempt count: it went on after the failures, and printed the last averages."""
+
+_CHOOSING = ("step", "kind")
+"""Columns by which rows are chosen, beside the run."""
 
 _OF_AN_ATTEMPT = ("elapsed_s", "elapsed_from", "elapsed_line")
 """Columns of a run that hold for one attempt alone."""
@@ -49,9 +52,10 @@ def attempts_in_one_log(log: Log, tables: Tables) -> dict[str, list[str]]:
 
 
 def attempts_left_out(log: Log, tables: Tables) -> dict[str, str]:
-    """Return the attempts that are in another log than most steps of their job, by run the first attempt there.
+    """Return the attempts that are in another log, or on other ranks, than most steps of their job.
 
-    They are no repeats, and each goes on where another ended: together they would be a sample of nothing.
+    By run the first of the attempts that are compared. They are no repeats, and each goes on where another ended:
+    together they would be a sample of nothing.
     """
     steps = tables.counts("steps")
     left_out: dict[str, str] = {}
@@ -63,8 +67,10 @@ def attempts_left_out(log: Log, tables: Tables) -> dict[str, str]:
 
 def _by_log(log: Log, tables: Tables) -> Iterator[list[list[str]]]:
     """Yield the attempts of each job, by log and number of ranks: a step of other ranks is another measurement."""
-    logs, settings = {key.id: key.sha256 for key in log.run_keys}, settings_by_run(tables)
-    for runs in jobs(tables).values():
+    found = jobs(tables)
+    settings = settings_by_run(tables) if found else {}
+    logs = {key.id: key.sha256 for key in log.run_keys}
+    for runs in found.values():
         alike: list[list[str]] = []
         for run in runs:
             fitting = (of for of in alike if logs[of[0]] == logs[run] and same_world(settings[of[0]], settings[run]))
@@ -86,8 +92,6 @@ def with_whole_jobs(log: Log, tables: Tables) -> Log:
         return log
     found = extents(tables)
     job_of = {run: first for first, runs in members.items() for run in runs}
-    later = {run for runs in members.values() for run in runs[1:]}
-    ended = {run for runs in members.values() for run in runs[:-1]}
     ends = {  # the first step that a later attempt does again
         run: min(found[other].first_step for other in runs[place + 1 :])
         for runs in members.values()
@@ -101,37 +105,27 @@ def with_whole_jobs(log: Log, tables: Tables) -> Log:
         where: Where | None = None,
         /,
     ) -> pa.Table:
-        wanted = None if runs is None else [run for first in runs for run in members.get(first, [first])]
-        if name == "runs":
-            wanted = [key.id for key in keys] if runs is None else list(runs)
-        needed = [*dict.fromkeys([*columns, *_needed(name)])] if columns is not None else None
+        wanted = [key.id for key in keys] if runs is None else list(runs)
+        if name != "runs":
+            wanted = [run for first in wanted for run in members.get(first, [first])]
         if where is not None and "run" in where:
             passes = where["run"]
             where = {**where, "run": lambda run: passes(job_of.get(str(run), run))}
-        table = without_chunks(log._rows(name, needed, where, wanted))
-        table = (
-            _of_first_attempts(table, job_of) if name == "runs" else _of_jobs(table, name, ended, later, ends, job_of)
-        )
-        return table if columns is None else table.select(list(columns))
+        every = [column.name for column in TABLES[name]]
+        needed = [*columns, *(c for c in every if c in _CHOOSING)] if columns is not None else every
+        table = without_chunks(log.some_rows(name, where or {}, *needed, runs=wanted))
+        table = _of_first_attempts(table, job_of) if name == "runs" else _of_jobs(table, name, ends, job_of)
+        return table.select(every if columns is None else list(columns))
 
-    keys = [key for key in log.run_keys if key.id not in later]
+    keys = [key for key in log.run_keys if job_of.get(key.id, key.id) == key.id]
     return Log(fetch, keys, whole=False, warnings=log.warnings, dates=lambda: log.ingested)
 
 
-def _needed(name: str) -> list[str]:
-    """The columns of a table by which rows are chosen."""
-    return [column.name for column in TABLES[name] if column.name in ("run", "step", "kind")]
+def _of_jobs(table: pa.Table, name: str, ends: Mapping[str, int], job_of: Mapping[str, str]) -> pa.Table:
+    """Return the rows of a table that count for their job, with the id of its first attempt as run.
 
-
-def _of_jobs(
-    table: pa.Table,
-    name: str,
-    ended: Collection[str],
-    later: Collection[str],
-    ends: dict[str, int],
-    job_of: dict[str, str],
-) -> pa.Table:
-    """Return the rows of a table that count for their job, with the id of its first attempt as run."""
+    `ends`: by attempt that has a later one, the first step that a later one does again. `job_of`: the first attempt.
+    """
     if not table.num_rows:
         return table
     import pyarrow.compute as pc
@@ -140,10 +134,10 @@ def _of_jobs(
     words, codes = column.dictionary.to_pylist(), numbers_of(column.indices).astype(np.int64)
     counts = np.ones(len(codes), np.bool_)
     if name in _OF_THE_LAST:
-        counts &= ~np.array([word in ended for word in words])[codes]
+        counts &= ~np.array([word in ends for word in words])[codes]
     elif name == "milestones":  # a job that loads its own checkpoint continues no other one
         is_start = np.array([kind in (RESTORE, STARTUP) for kind in table["kind"].to_pylist()])
-        counts &= ~(np.array([word in later for word in words])[codes] & is_start)
+        counts &= ~(np.array([job_of.get(word, word) != word for word in words])[codes] & is_start)
     if "step" in table.column_names:
         limits = np.array([ends.get(word, _NO_LIMIT) for word in words], np.int64)[codes]
         steps = table["step"].fill_null(-1).to_numpy()
@@ -158,7 +152,7 @@ def _of_jobs(
     return table if counts.all() else table.take(index_array(np.flatnonzero(counts)))
 
 
-def _of_first_attempts(runs: pa.Table, job_of: dict[str, str]) -> pa.Table:
+def _of_first_attempts(runs: pa.Table, job_of: Mapping[str, str]) -> pa.Table:
     """Return table `runs` without what holds for one attempt alone."""
     is_job = [run in job_of for run in runs["run"].to_pylist()]
     for name in _OF_AN_ATTEMPT:

@@ -66,7 +66,7 @@ def _draw_shares(axes: Axes, rows: pd.DataFrame, fills: dict[str, Any], handles:
     shorts = short_kernels(named["name"])
     bars = list(zip((plain(shorts[name]) for name in named["name"]), *columns, strict=True))
     if len(others):
-        bars.append((f"{count(len(others), 'more name')}", others["share"].sum(), _NO_CATEGORY, float("nan")))
+        bars.append((count(len(others), "more name"), others["share"].sum(), _NO_CATEGORY, float("nan")))
     whole = float(rows["denominator_s"].iloc[0])
     for place, (_, share, category, _) in enumerate(bars):
         color, hatch = fills.get(category, ("0.8", ""))
