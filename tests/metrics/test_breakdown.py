@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from support.field_logs import local, needs_corpus
-from support.metrics_logs import BOTH, by_hand, printed, rows, runs, tables
+from support.metrics_logs import BOTH, by_hand, printed, rows, runs, tables, two_waiting_ranks
 from support.paths import SHARED
 from support.seeds import MS, log
 from support.trace_tables import real
@@ -62,14 +62,7 @@ def test_parts_of_the_benchmark_from_its_lines() -> None:
 
 def test_all_columns_of_a_step() -> None:
     """Steps of 10 s; of the forward of 4 s two ranks wait 1 and 3 s."""
-    waits = [
-        {"table": "phases", "phase": "wait", "step": step, "rank": rank, "occurrence": 1, "time_s": 1.0 + 2 * rank}
-        for step in range(1, 5)
-        for rank in (0, 1)
-    ]
-    steps_ = [{"step": step, "step_time_s": 10.0, "forward_s": 4.0, "backward_s": 5.0} for step in range(1, 5)]
-    made = by_hand("steps", [*steps_, *waits], world=2)
-    made["runs"]["format"] = "moe_layer"
+    made = two_waiting_ranks()
     same = {"run": "r", "label": None, "of": "step", "whole_s": 10.0, "n": 3, "first_step": 2, "last_step": 4}
     names = ("part", "kind", "inside", "time_s", "share")
     assert rows(breakdown(made, warmup=1)) == [

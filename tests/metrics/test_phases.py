@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from support.metrics_logs import BOTH, by_hand, printed, row, rows, runs, tables
+from support.metrics_logs import BOTH, by_hand, printed, row, rows, runs, tables, two_waiting_ranks
 from support.seeds import MS
 
 from perflog.formats.model import Phase
@@ -161,14 +161,7 @@ def test_waits_are_those_of_the_text() -> None:
 
 def test_all_columns_of_a_tree() -> None:
     """Steps of 10 s; two ranks wait 1 and 3 s of a forward of 4 s, which may be of either: its rest has bounds."""
-    waits = [
-        {"table": "phases", "phase": "wait", "step": step, "rank": rank, "occurrence": 1, "time_s": 1.0 + 2 * rank}
-        for step in range(1, 5)
-        for rank in (0, 1)
-    ]
-    steps = [{"step": step, "step_time_s": 10.0, "forward_s": 4.0, "backward_s": 5.0} for step in range(1, 5)]
-    made = by_hand("steps", [*steps, *waits], world=2)
-    made["runs"]["format"] = "moe_layer"
+    made = two_waiting_ranks()
     same = {"run": "r", "label": None, "hidden": False, "n": 3, "first_step": 2, "last_step": 4}
     names = ("part", "phase", "occurrence", "rank", "parent", "kind", "clock", "median_s", "least_s", "most_s",
              "mean_s", "share", "values", "rest_by")  # fmt: skip

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import trace_tables
 from support.examples import examples
-from support.metrics_logs import by_hand, rows, runs, tables
+from support.metrics_logs import by_hand, rows, runs, tables, two_waiting_ranks
 from support.trace_tables import kernel, reduce
 
 import perflog
@@ -523,14 +523,7 @@ def test_phases_share_the_time_that_ranks_may_wait_outside_of_them() -> None:
 
 def test_all_columns_of_a_step() -> None:
     """Steps of 10 s on lines 1 to 4; of the forward of 4 s two ranks wait 1 and 3 s, on lines 5 to 12."""
-    waits = [
-        {"table": "phases", "phase": "wait", "step": step, "rank": rank, "occurrence": 1, "time_s": 1.0 + 2 * rank}
-        for step in range(1, 5)
-        for rank in (0, 1)
-    ]
-    steps_ = [{"step": step, "step_time_s": 10.0, "forward_s": 4.0, "backward_s": 5.0} for step in range(1, 5)]
-    made = by_hand("steps", [*steps_, *waits], world=2)
-    made["runs"]["format"] = "moe_layer"
+    made = two_waiting_ranks()
     same = {
         "run": "r",
         "label": None,

@@ -79,6 +79,19 @@ def by_hand(name: str, values: Sequence[dict[str, Any]], world: int | None = Non
     return {table: pd.DataFrame(of, columns=[c.name for c in TABLES[table]]) for table, of in made.items()}
 
 
+def two_waiting_ranks() -> dict[str, pd.DataFrame]:
+    """Tables of four steps of 10 s on lines 1 to 4; of a forward of 4 s, two ranks wait 1 and 3 s, on lines 5 to 12."""
+    waits = [
+        {"table": "phases", "phase": "wait", "step": step, "rank": rank, "occurrence": 1, "time_s": 1.0 + 2 * rank}
+        for step in range(1, 5)
+        for rank in (0, 1)
+    ]
+    steps = [{"step": step, "step_time_s": 10.0, "forward_s": 4.0, "backward_s": 5.0} for step in range(1, 5)]
+    made = by_hand("steps", [*steps, *waits], world=2)
+    made["runs"]["format"] = "moe_layer"
+    return made
+
+
 # --- the MoE benchmark's text, read by other means than the reader's -------------------------------------------------
 
 
