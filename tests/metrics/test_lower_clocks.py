@@ -60,6 +60,8 @@ def test_a_device_of_one_of_several_logs(tmp_path: Path) -> None:
     [
         (HOT, True, True),
         ((1275, 64), True, False),  # idle, or capped: nobody is accused
+        ((1275, 68), True, False),
+        ((1275, 69), True, True),
         ((1900, 86), False, True),
         (USUAL, False, False),
     ],

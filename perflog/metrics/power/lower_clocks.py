@@ -19,6 +19,7 @@ from perflog.metrics.power.telemetry import (
 from perflog.metrics.run_tables import Tables
 
 _LOWER = 0.95  # of the clock before
+_HOTTER = 5.0  # °C more: a GPU whose power is capped gets a little warmer or cooler by chance
 
 
 class DeviceClock(Struct, frozen=True):
@@ -41,7 +42,7 @@ class DeviceClock(Struct, frozen=True):
 
     @property
     def is_hotter(self) -> bool:
-        return self.temperatures is not None and self.temperatures[1] > self.temperatures[0]
+        return self.temperatures is not None and self.temperatures[1] >= self.temperatures[0] + _HOTTER
 
     @property
     def is_idle(self) -> bool:
