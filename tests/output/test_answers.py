@@ -18,7 +18,7 @@ def overview(*groups: RunGroup, figures: tuple[RunFigure, ...] = (), doubts: tup
     return SimpleNamespace(
         groups=groups, figures=figures, doubts=doubts, change=lambda place: place / 10 or None,
         value=lambda figure, group: sum(figure.values[run] for run in group.runs) / len(group.runs),
-        spread=lambda figure, group: 0.02,
+        spread=lambda figure, group: 0.02, run_noun="attempts" if any(each.is_job for each in groups) else "runs",
     )  # fmt: skip
 
 
@@ -38,6 +38,9 @@ def test_how_fast_the_repeats_of_each_configuration_were() -> None:
     """Where at least half of the runs are repeats; twelve groups at most."""
     table = module._speed(overview(group("A", "r0", "r1"), group("B", "r2", "r2", batch="16"), figures=(STEP,)))
     assert table is not None and heads(table) == ["runs of", "batch", "runs", "step", "± sd", "change"]
+    job = RunGroup("A", "log", ("r0", "r1"), {}, is_job=True)
+    of_job = module._speed(overview(job, figures=(STEP,)))
+    assert of_job is not None and heads(of_job) == ["attempts of", "attempts", "step", "± sd"]
     assert table.rows[0] == ["A", "8", Number(2, "2"), Number(2.0, "2 s"), Number(0.02, "2.0 %"), Number(None, "-")]
     assert table.rows[1][:2] == ["B", "16"] and table.rows[1][5] == Number(0.1, "+10.0 %")
     assert module._speed(overview(group("A", "r0"), group("B", "r1"), figures=(STEP,))) is None

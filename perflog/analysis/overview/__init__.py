@@ -122,6 +122,12 @@ class Overview(Struct, frozen=True):
         return html
 
     @property
+    def run_noun(self) -> str:
+        """What the runs of the rows are called: attempts where each row of several runs is a job."""
+        are_jobs = all(group.is_job or len(group.runs) == 1 for group in self.groups)
+        return "attempts" if are_jobs and any(group.is_job for group in self.groups) else "runs"
+
+    @property
     def differing_settings(self) -> Sequence[str]:
         """Names of the settings in which the rows differ."""
         return list(self.groups[0].settings) if self.groups else []
@@ -221,7 +227,7 @@ class Overview(Struct, frozen=True):
             return f"{about}{doubt.message}"
         marks = [group.mark for group in self.groups if {*group.runs, *group.hosts} & {*doubt.runs}]
         few = len(marks) <= _MARKS and total == len(self.groups)
-        noun = "attempts" if all(group.is_job for group in self.groups) else "runs"
+        noun = self.run_noun
         where = ", ".join(marks) if few else f"{len(doubt.runs)} of {total} {noun}"
         return f"{about}{doubt.title} ({f'all {noun}' if len(doubt.runs) == total else where})"
 

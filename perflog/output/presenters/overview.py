@@ -156,8 +156,7 @@ def _settings(overview: Overview) -> Iterator[list[str]]:
 def _runs(overview: Overview) -> list[str]:
     if all(len(group.runs) == 1 for group in overview.groups):
         return []
-    title = "attempts" if all(group.is_job or len(group.runs) == 1 for group in overview.groups) else "runs"
-    return [title, *(str(len(group.runs)) for group in overview.groups)]
+    return [overview.run_noun, *(str(len(group.runs)) for group in overview.groups)]
 
 
 def _text_column(column: Sequence[str]) -> bool:

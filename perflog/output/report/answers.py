@@ -83,8 +83,9 @@ def _speed(overview: Overview) -> AnswerTable | None:
     if not overview.figures or not repeated:
         return None
     settings = list(overview.groups[0].settings)[:_SETTINGS]
-    heads = [HeaderCell("runs of"), *map(HeaderCell, settings), HeaderCell("runs", number=True)]
-    heads += _figure_heads(overview, "± sd", "standard deviation over the runs")
+    noun = overview.run_noun
+    heads = [HeaderCell(f"{noun} of"), *map(HeaderCell, settings), HeaderCell(noun, number=True)]
+    heads += _figure_heads(overview, "± sd", f"standard deviation over the {noun}")
     rows = [
         [
             _group_name(group, overview), *(group.settings[name] for name in settings), number(len(group.runs)),
