@@ -32,6 +32,7 @@ from perflog.metrics.jobs.job_intervals import STALL
 from perflog.metrics.jobs.stuck_ranks import jobs_of_dumps
 from perflog.metrics.jobs.timeline import job_timelines
 from perflog.metrics.series.divergence import Divergence, Rise, divergences, rises_before
+from perflog.opening.given_runs import Given, log_of
 from perflog.parsing.failures.first_cause import LIKELY, NOT_KNOWN, SILENT, SURE, process_of
 from perflog.parsing.failures.kinds import is_of_hccl, title_of
 from perflog.parsing.failures.rows import FailureRow
@@ -120,17 +121,18 @@ class Diagnosis(Struct, frozen=True):
         return values | {"culprits": [culprit.as_json() for culprit in self.culprits]}
 
 
-def diagnose(log: Log, *names: str) -> Diagnosis:
+def diagnose(log: Given, *names: str) -> Diagnosis:
     """Return what ended a job, or holds it up.
 
     Args:
-        log: What `perflog.read` or `perflog.load` returns: the logs of one job.
+        log: The logs of one job: what `perflog.read` or `perflog.load` returns; or a path, a glob, or a list of these.
         names: How the reader names them.
 
     Example:
         >>> perflog.diagnose(perflog.find_runs("reference:nvprof.txt")).verdict
         'no failure is reported'
     """
+    log = log_of(log)
     return _of_one_job(log, Tables(log), names)
 
 

@@ -42,7 +42,7 @@ from perflog.metrics.step_series import common_cut
 from perflog.opening import load
 from perflog.settings.run_settings import Settings
 from perflog.statistics.samples import median
-from perflog.units import first_few, show, show_change
+from perflog.units import count, first_few, show, show_change
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -96,6 +96,11 @@ class Track(Struct, frozen=True):
     labels: Mapping[str, str]
     tables: Tables
     threshold: float
+
+    def __repr__(self) -> str:
+        counts = f"{count(len(self.changes), 'change')} of {count(len(self.courses), 'metric')}"
+        left_out = f", {count(len(self.left_out), 'run')} left out" if self.left_out else ""
+        return f"<perflog.Track by {self.by}: {counts}{left_out}>"
 
     def acceptance(self, course: FigureCourse, change: LevelChange) -> Accepted | None:
         """Return how a change was accepted; None if it was not."""

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from perflog.metrics.compared import ComparedColumn, Sample, Steady
 from perflog.metrics.options import Options
-from perflog.metrics.run_tables import Tables, cached
+from perflog.metrics.run_tables import Tables, cached, tables_of
 from perflog.tables.nulls import as_types, copied, nullable_frame
 from perflog.units import plural
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from perflog.log import Log
+    from perflog.opening.given_runs import Given
 
 
 class MetricColumn(Struct, frozen=True):
@@ -140,7 +140,7 @@ class Metric(Struct, frozen=True, eq=False, dict=True):
 
     def __call__(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
         self,
-        log: Log | Tables | Mapping[str, pd.DataFrame],
+        log: Given | Tables | Mapping[str, pd.DataFrame],
         *,
         warmup: int | None = None,
         gpu: str | None = None,
@@ -154,7 +154,8 @@ class Metric(Struct, frozen=True, eq=False, dict=True):
         """Return the metric's table for all runs of a log.
 
         Args:
-            log: A log, or tables by name.
+            log: What `perflog.read` or `perflog.load` returns, or its tables by name; or a path, a glob, a DataFrame, a
+                list of these, or a mapping of names to them.
             warmup: Number of steps to cut at the start of each run. None: detected from the step times.
             gpu: Name of the GPU, such as "H100 SXM": MFU is relative to its peak. None: no MFU.
             peak_tflops: Dense peak of one GPU in TFLOP/s, instead of the peak that perflog knows for `gpu`.
@@ -175,7 +176,7 @@ class Metric(Struct, frozen=True, eq=False, dict=True):
             warmup=warmup, gpu=gpu, peak_tflops=peak_tflops, flops=flops, level=level, targets=targets,
             gpu_hour=gpu_hour, **unknown,
         )  # fmt: skip
-        tables = log if isinstance(log, Tables) else Tables(log)
+        tables = tables_of(log)
         return nullable_frame(copied(self.table(tables, options)))
 
     def table(self, tables: Tables, options: Options) -> pd.DataFrame:

@@ -11,6 +11,8 @@ import numpy as np
 
 from perflog.arrays import Ints
 from perflog.ingestion.memory import return_freed
+from perflog.log import Log, combined
+from perflog.opening.given_runs import Given, log_of
 from perflog.tables.arrow import (
     index_array,
     numbers_of,
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from perflog.log import Log, RowCounts
+    from perflog.log import RowCounts
     from perflog.tables.arrow import Where
 
 
@@ -343,14 +345,29 @@ def computed_list(compute: Callable[Concatenate[Tables, P], Iterator[T]]) -> Cal
     return computed_once(listed)
 
 
-def merge_tables(logs: tuple[Log | Tables | Mapping[str, pd.DataFrame], ...]) -> Tables:
-    """Return the tables of several logs as one. A run that several logs hold counts once."""
-    from perflog.log import Log, combined
+def tables_of(given: Given | Tables | Mapping[str, pd.DataFrame]) -> Tables:
+    """Return the tables of the runs that a caller gives; tables by their names in the schema are taken as they are.
 
-    whole = [log for log in logs if isinstance(log, Log)]
-    if len(whole) == len(logs):
-        return Tables(combined(whole))
-    sources = [log if isinstance(log, Tables) else Tables(log) for log in logs]
+    Raises:
+        UsageError: It names no runs.
+        InputError: A file is missing or cannot be read.
+    """
+    if isinstance(given, Tables):
+        return given
+    return Tables(given if _are_tables(given) else log_of(given))
+
+
+def _are_tables(given: object) -> bool:
+    return isinstance(given, Mapping) and ("runs" in given or not given) and TABLES.keys() >= set(given)
+
+
+def merge_tables(given: Sequence[Given | Tables | Mapping[str, pd.DataFrame]]) -> Tables:
+    """Return the tables of the runs that a caller gives as one. A run that several of them hold counts once."""
+    runs = [each if isinstance(each, Tables) or _are_tables(each) else log_of(each) for each in given]
+    logs = [each for each in runs if isinstance(each, Log)]
+    if len(logs) == len(runs):
+        return Tables(combined(logs))
+    sources = [tables_of(each) for each in runs]
     if len(sources) == 1:
         return sources[0]
     import pandas as pd

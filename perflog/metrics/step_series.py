@@ -14,7 +14,7 @@ from perflog.arrays import Floats, Ints, Mask
 from perflog.metrics.attempts import attempts
 from perflog.metrics.hasty_steps import hasty_steps
 from perflog.metrics.possible import RATES, impossible
-from perflog.metrics.run_tables import Tables, cached, computed_once
+from perflog.metrics.run_tables import Tables, cached, computed_once, tables_of
 from perflog.metrics.settings_by_run import repeats
 from perflog.metrics.traces.traced_steps import step_times
 from perflog.metrics.unlabelled_ranks import printings
@@ -105,7 +105,7 @@ def step_series(
     that are `impossible`, and times and rates of `hasty_steps`. The warm-up is detected in `step_time_s` if the run
     prints it, and the same steps are cut from all columns. Repeats have one warm-up (`cut_alike`).
     """
-    known = tables if isinstance(tables, Tables) else Tables(tables)
+    known = tables_of(tables)
     return cached(known, ("step series", column, warmup), lambda: list(_some_series(known, column, warmup)))
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from perflog.log import Log
+    from perflog.opening.given_runs import Given
 
 
 class Plot(Struct, frozen=True, eq=False, dict=True):
@@ -65,7 +65,7 @@ class Plot(Struct, frozen=True, eq=False, dict=True):
 
     def __call__(
         self,
-        *logs: Log | Tables | Mapping[str, pd.DataFrame],
+        *logs: Given | Tables | Mapping[str, pd.DataFrame],
         size: Size | None = None,
         warmup: int | None = None,
         gpu: str | None = None,
@@ -77,7 +77,8 @@ class Plot(Struct, frozen=True, eq=False, dict=True):
         """Return the figure of all runs of the logs.
 
         Args:
-            *logs: Logs, or tables by name. A run that several of them hold counts once.
+            *logs: What `perflog.read` or `perflog.load` returns, or its tables by name; or paths, globs, DataFrames,
+                lists of these. A run that several of them hold counts once.
             size: Width and height in inches. None: chosen to fit the content.
             warmup: Number of steps to cut at the start of each run. None: detected from the step times.
             gpu: Name of the GPU that gives the peak for MFU, such as "H100 SXM". None: no MFU.
@@ -165,7 +166,7 @@ def kind(name: str) -> Plot:
     return PLOTS[name]
 
 
-def possible(*logs: Log | Tables | Mapping[str, pd.DataFrame], **options: Any) -> list[Plot]:
+def possible(*logs: Given | Tables | Mapping[str, pd.DataFrame], **options: Any) -> list[Plot]:
     """Return the plots that have something to draw in the logs.
 
     Args:

@@ -83,7 +83,7 @@ ingestion.suggest: line_draft
 ingestion.suggest: json_objects headed_tables shared_names table_roles file_text role_evidence verification
 ingestion.suggest: __init__
 ingestion: batches earlier_states bulk cluster watching following in_memory
-opening
+opening: __init__ tables_as_logs given_runs
 settings: members run_settings name_settings __init__
 metrics: directions compared options run_tables row_groups registry settings_by_run run_moments clock_offsets
 metrics: attempts rank_files rank_hosts hardware semantics gpu_rates possible hasty_steps step_counters unlabelled_ranks
@@ -116,7 +116,7 @@ metrics.power: __init__ telemetry device_states lower_clocks unlike_devices ener
 metrics.many_runs: __init__ sweep versions version_levels history factors scaling_studies scaling scaling_losses
 metrics.causes: cause step_causes slow_steps run_causes profile_causes job_causes trace_causes binding __init__
 metrics: __init__
-analysis: tables_as_logs given_runs run_names repeats culprits program_starts job_endings equal_curves
+analysis: run_names repeats culprits program_starts job_endings equal_curves
 analysis: job_hosts job_members run_stops run_filter
 analysis.lint: registry wording losses consistency summaries step_times step_parts steps workload ranks profiles
 analysis.lint: log_lines endings servers recordings traces __init__

@@ -50,12 +50,12 @@ from perflog.analysis.compare.verdicts import (
     DEFAULT_RULE,
     VerdictRule,
 )
-from perflog.analysis.tables_as_logs import without_tables
 from perflog.errors import NothingToCompareError, UsageError
 from perflog.grouping import grouped
 from perflog.metrics.series.series_ends import equal_steps
 from perflog.metrics.step_series import common_cut
 from perflog.metrics.traces.steady_work import TRACE
+from perflog.opening.tables_as_logs import without_tables
 from perflog.units import first_few
 
 

@@ -11,7 +11,6 @@ from typing import Any
 from msgspec import Struct
 
 from perflog.analysis.compare.whole_jobs import attempts_in_one_log, attempts_left_out, with_whole_jobs
-from perflog.analysis.given_runs import SEVERAL
 from perflog.analysis.job_hosts import hosts_in_words, run_of_hosts, without_other_hosts
 from perflog.analysis.job_members import logs_beside
 from perflog.analysis.repeats import ROUND, Difference, differing
@@ -20,6 +19,7 @@ from perflog.grouping import grouped
 from perflog.log import Log, RunKey, combined
 from perflog.metrics import Tables
 from perflog.opening import find_runs, load, store_of
+from perflog.opening.given_runs import SEVERAL
 from perflog.parsing.input.log_names import split_run
 from perflog.settings.name_settings import settings_in_names
 from perflog.settings.run_settings import Settings, incidental_test, independent, settings_of, values_in_order, varying

@@ -10,17 +10,14 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Never
 
-from perflog.analysis.given_runs import Given, log_of
 from perflog.analysis.lint.registry import RULES, SEVERITIES, Finding, LintInput, LintRule, Severity
 from perflog.metrics.options import Options
-from perflog.metrics.run_tables import Tables
+from perflog.metrics.run_tables import Tables, tables_of
+from perflog.opening.given_runs import Given
 from perflog.tables.nulls import nullable_frame
-from perflog.tables.schema import TABLES
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from perflog.log import Log
 
 __all__ = ["COLUMNS", "RULES", "SEVERITIES", "Finding", "LintRule", "Severity", "findings", "lint"]
 
@@ -34,9 +31,9 @@ COLUMNS = ("run", "line", "part", "code", "severity", "message", "first_line", "
 """Columns of the table that `lint` returns."""
 
 
-def findings(log: Log | Tables | Mapping[str, pd.DataFrame], options: Options | None = None) -> list[Finding]:
+def findings(log: Given | Tables | Mapping[str, pd.DataFrame], options: Options | None = None) -> list[Finding]:
     """Return all findings, run by run, the most severe first."""
-    data = LintInput(log if isinstance(log, Tables) else Tables(log), options or Options())
+    data = LintInput(tables_of(log), options or Options())
     order = {run.id: i for i, run in enumerate(data.runs)}
     unsorted = [finding for rule in RULES.values() for finding in rule(data)]
     return sorted(unsorted, key=lambda f: (order[f.run], SEVERITIES.index(f.severity or "note"), f.first_line, f.code))
@@ -82,12 +79,6 @@ def lint(
     options = Options.of(warmup=warmup, gpu=gpu, peak_tflops=peak_tflops, flops=flops, **unknown)
     rows = [
         (f.run, f.first_line, 0, f.code, f.severity, f.message, f.first_line, json.dumps(f.evidence), f.action)
-        for f in findings(log if _are_tables(log) else log_of(log), options)
+        for f in findings(log, options)
     ]
     return nullable_frame(pd.DataFrame(rows, columns=list(COLUMNS)))
-
-
-def _are_tables(given: Given) -> bool:
-    """Whether these are the tables of a log, by their names in the schema."""
-    is_named = isinstance(given, Mapping) and ("runs" in given or not given)
-    return isinstance(given, Tables) or (is_named and TABLES.keys() >= set(given))

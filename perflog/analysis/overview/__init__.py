@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Never
 from msgspec import Struct
 from msgspec.structs import replace
 
-from perflog.analysis.given_runs import Given, log_of
 from perflog.analysis.job_endings import Ending, endings
 from perflog.analysis.job_hosts import hosts_in_words, run_of_hosts, without_other_hosts
 from perflog.analysis.job_members import logs_beside
@@ -58,6 +57,7 @@ from perflog.metrics.causes.cause import Cause
 from perflog.metrics.many_runs.scaling_studies import studies
 from perflog.metrics.traces.operators.recorded_operators import companions
 from perflog.opening import ARE_GUESSES
+from perflog.opening.given_runs import Given, log_of
 from perflog.parsing.input.log_names import base_name
 from perflog.providers import provider
 from perflog.tables.nulls import nullable_frame

@@ -50,7 +50,6 @@ def lint(
     from perflog.errors import UsageError, did_you_mean
     from perflog.log import combined
     from perflog.metrics import Options
-    from perflog.metrics.run_tables import merge_tables
     from perflog.opening import find_runs
     from perflog.output import sheets
     from perflog.output.presenters import findings as presenter
@@ -61,8 +60,9 @@ def lint(
     logs = [find_runs(run, store) for run in runs]
     for text in dict.fromkeys(text for log in logs for text in log.warnings):
         sheets.warn(text)
-    results = findings(merge_tables(tuple(logs)), Options(**option_values))
+    whole = combined(logs)
+    results = findings(whole, Options(**option_values))
     results = [finding for finding in results if not codes or finding.code in codes]
-    sheets.write(list(presenter.finding_sheets(results, combined(logs), format, everything)), format)
+    sheets.write(list(presenter.finding_sheets(results, whole, format, everything)), format)
     if fail_on and any(SEVERITIES.index(f.severity or "note") <= SEVERITIES.index(fail_on) for f in results):
         raise Exit(1)

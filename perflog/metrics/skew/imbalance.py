@@ -12,7 +12,7 @@ from perflog.arrays import Floats, Ints, Mask
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_rows import SteadyRun, printed_steps, step_rows
-from perflog.metrics.run_tables import Tables, computed_once
+from perflog.metrics.run_tables import Tables, computed_once, tables_of
 from perflog.metrics.step_time.phase_table import phases_of_runs
 from perflog.statistics.groups import Groups, groups_of, positions_in
 from perflog.tables.columns import RowColumns
@@ -168,7 +168,7 @@ def imbalance_steps(
     """
     import pandas as pd
 
-    steps = _by_step(tables if isinstance(tables, Tables) else Tables(tables), warmup)
+    steps = _by_step(tables_of(tables), warmup)
     if runs is not None:
         steps = steps.where(np.array([group.run in runs for group in steps.groups], np.bool_)[steps.group])
     names = np.empty((len(steps.groups), len(_KEYS) + 2), object)

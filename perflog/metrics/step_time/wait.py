@@ -14,7 +14,7 @@ from perflog.arrays import Floats, Ints, Mask
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_rows import SteadyRun, is_steady, printed_steps, rank_means, worlds_of
-from perflog.metrics.run_tables import Tables
+from perflog.metrics.run_tables import Tables, tables_of
 from perflog.metrics.step_time.phase_table import PhaseTable, phases_of_runs, times_on_ranks
 from perflog.statistics.groups import Groups, groups_of, positions_in, values_at
 from perflog.tables.columns import RowColumns
@@ -77,7 +77,7 @@ def wait_steps(tables: Mapping[str, pd.DataFrame], warmup: int | None = None) ->
     """
     import pandas as pd
 
-    known = tables if isinstance(tables, Tables) else Tables(tables)
+    known = tables_of(tables)
     pieces = [*known.in_pieces("phases")] or [known]  # no pieces without runs
     parts = [_frame(_all_steps(piece, warmup)) for piece in pieces]
     return parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)

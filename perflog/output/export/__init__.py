@@ -14,6 +14,7 @@ from perflog.errors import StoreError, UsageError
 from perflog.files.file_names import usable
 from perflog.files.whole_files import whole_file
 from perflog.metrics.run_tables import Tables
+from perflog.opening.given_runs import Given, log_of
 from perflog.output.export import event_tracks
 from perflog.output.export.metric_tracks import MetricTracks, first_reading
 from perflog.output.export.step_timeline import NOTE, StepTimeline
@@ -23,12 +24,10 @@ from perflog.output.terminal import visible
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from perflog.log import Log
-
 _BLOCK = 1 << 12  # events that are written at once
 
 
-def perfetto(log: Log, path: str | os.PathLike[str]) -> int:
+def perfetto(log: Given, path: str | os.PathLike[str]) -> int:
     """Write one run as a Chrome trace (JSON), which ui.perfetto.dev and chrome://tracing open.
 
     A run of a trace keeps the times of its events. Beside them stand tracks of what metrics know: the critical path,
@@ -36,7 +35,7 @@ def perfetto(log: Log, path: str | os.PathLike[str]) -> int:
     A run of a text log has no times: its steps are laid end to end.
 
     Args:
-        log: A log with one run; `log.select(1)` chooses one of several.
+        log: One run: a log with one, of which `log.select(1)` is one of several; or its name, such as "run.txt#1".
         path: The file. If its name ends in .gz, it is compressed.
 
     Returns:
@@ -50,6 +49,7 @@ def perfetto(log: Log, path: str | os.PathLike[str]) -> int:
         >>> perflog.export.perfetto(perflog.read("run.txt").select(1), "run.json")
         361
     """
+    log = log_of(log)
     if len(log) != 1:
         help = "name one run: LOG#1, or a run id"
         raise UsageError(f"a trace shows one run, but the log has {len(log)} runs", help=help)
@@ -91,11 +91,11 @@ def _timed_events(tables: Tables, start: int) -> Iterator[event_tracks.Event]:
     yield from tracks.names()
 
 
-def csv(log: Log, folder: str | os.PathLike[str], raw: bool = False) -> list[str]:
+def csv(log: Given, folder: str | os.PathLike[str], raw: bool = False) -> list[str]:
     """Write each table that has rows as a CSV file, with values in base units.
 
     Args:
-        log: The log.
+        log: What `perflog.read` or `perflog.load` returns; or a path, a glob, or a list of these.
         folder: The folder of the files; it is made if it does not exist. Each file has the name of its table.
         raw: Whether texts stay as they are. By default control characters are escapes, and a quote mark is before
             strings that a spreadsheet would run as a formula.
@@ -113,7 +113,9 @@ def csv(log: Log, folder: str | os.PathLike[str], raw: bool = False) -> list[str
     import pyarrow as pa
     from pyarrow.csv import write_csv
 
-    home, names = Path(usable(os.fspath(folder))), log.table_names
+    log = log_of(log)
+    home = Path(usable(os.fspath(folder)))
+    names: list[str] = log.table_names
     try:
         home.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 from warnings import warn
 
-from perflog.analysis.given_runs import Given
 from perflog.files.whole_files import whole_file
 from perflog.metrics import Options
+from perflog.opening.given_runs import Given
 from perflog.output.report.collect import collect
 from perflog.output.report.data import ReportData
 from perflog.output.report.html.page import to_html

@@ -14,17 +14,17 @@ from perflog.analysis.compare import Comparison, VerdictRule
 from perflog.analysis.compare.comparing import compare_sides
 from perflog.analysis.compare.sides import resolve_sides, setting_names, stores_of
 from perflog.analysis.diagnosis import diagnose_jobs
-from perflog.analysis.given_runs import Given, log_of
 from perflog.analysis.overview import overview_of
 from perflog.analysis.overview.run_groups import NOT_PRINTED, RunGroup
 from perflog.analysis.overview.subject import steps_done
 from perflog.analysis.run_names import run_places
-from perflog.analysis.tables_as_logs import without_tables
 from perflog.errors import UsageError
 from perflog.formats.registry import known
 from perflog.grouping import grouped
 from perflog.log import Log, RunKey, combined
 from perflog.metrics import METRICS, Metric, Options, Tables
+from perflog.opening.given_runs import Given, log_of
+from perflog.opening.tables_as_logs import without_tables
 from perflog.output.presenters.metrics import metric_sheet
 from perflog.output.report.comparison_tables import comparison_tables
 from perflog.output.report.data import (

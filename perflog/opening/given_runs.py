@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
-from perflog.analysis.tables_as_logs import without_tables
 from perflog.errors import UsageError
 from perflog.log import Log, combined
 from perflog.opening import find_runs
+from perflog.opening.tables_as_logs import without_tables
 
 SEVERAL = (Sequence, Set, Iterator)
 """What holds several references; a string, which is a `Sequence` too, is one."""

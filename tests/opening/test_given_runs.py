@@ -12,8 +12,8 @@ import pytest
 from support.json_logs import json_log, steady_times
 
 import perflog
-from perflog.analysis.given_runs import log_of
 from perflog.errors import UsageError
+from perflog.opening.given_runs import log_of
 from perflog.output.report import collect
 
 
@@ -52,6 +52,13 @@ def test_forms_of_runs(folder: Path, form: str) -> None:
     assert len(log_of(given(folder))) == runs
     assert repr(perflog.overview(given(folder)))
     assert set(perflog.lint(given(folder)).columns) >= {"run", "code"}
+    assert isinstance(perflog.causes(given(folder)), pd.DataFrame)
+    assert perflog.diagnose(given(folder)).verdict.startswith("no failure is reported")
+    assert perflog.export.csv(given(folder), folder.parent / "csv")[0] == "runs"
+    if form != "figures":
+        with_steps = runs - (form == "text")  # whose folder has a file without steps
+        assert perflog.metrics.steps(given(folder)).run.nunique() == with_steps
+        assert perflog.plots.steps(given(folder), warmup=0).axes
 
 
 @pytest.mark.parametrize("form", ["list", "table", "mapping"])

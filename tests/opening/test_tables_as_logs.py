@@ -10,9 +10,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from perflog.analysis.tables_as_logs import without_tables
 from perflog.errors import UsageError
 from perflog.log import Log
+from perflog.opening.tables_as_logs import without_tables
 
 FRAME = pd.DataFrame({"step": [1, 2, 3], "loss": [3.0, 2.5, 2.0]})
 
