@@ -61,7 +61,7 @@ _FINISHED = lazy_pattern(
 
 _CUT_OFF = "an exception with a lost message"  # of a traceback that has no end
 _PANIC = lazy_pattern(r"\.rs:\d+:\d+:$")  # where a program of Rust panicked: its message follows
-_SHOWN = 100  # characters of the message of an exception
+_SHOWN, _TYPE = 100, 40  # characters of the message of an exception, and of its type
 _MARGIN_NS, _OUTLIVED = 60 * 10**9, 2  # after a failure: a job goes on if so many steps come later than that
 _NAMES = tuple(field.name for field in fields(FailureRow))
 _TITLES = {
@@ -110,10 +110,26 @@ class Ending(Struct, frozen=True):
         """What ended the attempt, with the accused and the line."""
         return self.sentence_in("")
 
+    @property
+    def kind(self) -> str:
+        """The kind of what ended the attempt."""
+        return self.judged.kind or self.rows[0].kind
+
+    @property
+    def title(self) -> str:
+        """What ended the attempt, in a few words: its kind, or the type of its exception."""
+        first = (self.judged.first or self.rows)[0]
+        if is_plain(self.kind) and self.judged.first and first.message != TRACEBACK:
+            return _shortened(_type_of(first).partition("\n")[0], _TYPE)
+        return self._kind_in_words
+
+    @property
+    def _kind_in_words(self) -> str:
+        return _TITLES.get(self.kind) or title_of(self.kind, next(iter(self.judged.first or self.rows)).message)
+
     def sentence_in(self, log: str) -> str:
         """Return what ended the attempt, with the accused and the line of a log, which is one of several."""
-        kind = self.judged.kind or self.rows[0].kind
-        title = _TITLES.get(kind) or title_of(kind, next(iter(self.judged.first or self.rows)).message)
+        kind, title = self.kind, self._kind_in_words
         if is_plain(kind) and self.judged.first:
             message, _, rest = self.judged.first[0].message.partition("\n")
             if rest and _PANIC.search(message):
@@ -148,6 +164,11 @@ class Ending(Struct, frozen=True):
         ops, waits = {row.op for row in rows} - {None}, [row.waited_s for row in rows if row.waited_s is not None]
         after = f"after {show(min(waits), 's')}" if waits else ""
         return f"{ops.pop() if len(ops) == 1 else ''} {after}".strip()
+
+    @property
+    def ends_attempt(self) -> bool:
+        """Whether an attempt ended by it, and it did not go on."""
+        return self.is_proven and (self.restarts or not self.goes_on)
 
     @property
     def is_proven(self) -> bool:
@@ -224,7 +245,7 @@ def _is_outlived(tables: Tables, ending: Ending) -> bool:
 
 def _of_attempts(found: Sequence[Ending], known: Mapping[str, Attempt]) -> Iterator[Ending]:
     """Yield endings with the numbers of the attempts of their job, which may go on in another log."""
-    proven = Counter(ending.run for ending in found if ending.is_proven and (ending.restarts or not ending.goes_on))
+    proven = Counter(ending.run for ending in found if ending.ends_attempt)
     for ending in found:
         attempt = known.get(ending.run)
         if attempt is None or proven[ending.run] > 1 or (ending.goes_on and not ending.restarts):
@@ -238,10 +259,7 @@ def _of_attempts(found: Sequence[Ending], known: Mapping[str, Attempt]) -> Itera
 def is_ended(tables: Tables, run: str) -> bool:
     """Return whether a failure ended the log of a run, or an attempt in it."""
     log = run.partition("-")[0]
-    return any(
-        each.run.partition("-")[0] == log and each.is_proven and (each.restarts or not each.goes_on)
-        for each in endings(tables)
-    )
+    return any(each.run.partition("-")[0] == log and each.ends_attempt for each in endings(tables))
 
 
 class _Steps:
@@ -488,5 +506,5 @@ def located(ending: Ending, tables: Tables) -> Ending:
     return replace(ending, culprits=with_hosts(ending.culprits, hosts_of_ranks(tables, ending.run)))
 
 
-def _shortened(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+def _shortened(text: str, most: int = _SHOWN) -> str:
+    return text if len(text) <= most else f"{text[:most]}..."

@@ -23,11 +23,14 @@ _OF_RUN = ("run", "label", "index", "log", "format", "program", "model", "world_
 _INGESTED = "ingested"
 """When the log of a run was read into the store, in UTC."""
 
+_ENDED_BY = "ended_by"
+"""What ended a run, as far as its log shows a failure: `CUDA out of memory`, `IndexError`."""
+
 _TIMES = ("median_step", "total")
 """Times in seconds: the median over the steps with the warm-up, as printed; the last reading of the run's clock."""
 
 _SHOWN_SETTINGS = 3
-_RUNS_WITH_SETTINGS = 300  # of more, to find those that differ takes longer than a list may
+_RUNS_WITH_SETTINGS = 300  # of more, to find those that differ, and what ended them, takes longer than a list may
 
 
 class RunList:
@@ -80,7 +83,7 @@ class RunList:
         """
         alike = len({key.log for key in self.keys}) == len(self.keys)
         names = ["run", "label", *([] if alike else ["index"]), "format", "model", "world_size"]
-        if len(self.keys) <= _RUNS_WITH_SETTINGS:
+        if few := len(self.keys) <= _RUNS_WITH_SETTINGS:
             from perflog.settings.run_settings import telling_settings
 
             settings = [self.known.settings[key.id] for key in self.keys]
@@ -89,7 +92,8 @@ class RunList:
         names = [n for n in names if any(v is not None for run, v in self.facts(n).items() if run in shown)]
         times = [name for name in _TIMES if not shown.isdisjoint(self.facts(name))]
         dates = [_INGESTED] if not shown.isdisjoint(self.known.log.ingested) else []
-        return [*names, *times[:1], "steps", *dates, "log"]
+        failed = [_ENDED_BY] if few and not shown.isdisjoint(self.facts(_ENDED_BY)) else []
+        return [*names, *times[:1], "steps", *failed, *dates, "log"]
 
     def hosts(self) -> str:
         """Return how many of the runs are of other hosts of a job, in words; "" if none is, or if there are many runs.
@@ -134,6 +138,8 @@ class RunFacts:
             return dict(_median_steps(self.log) if name == "median_step" else self._totals)
         if name == _INGESTED:
             return dict(self.log.ingested)
+        if name == _ENDED_BY:
+            return dict(_ended_by(self.log))
         if name in _OF_RUN:
             return {str(row["run"]): row[name] for row in self._rows}
         if any(name in settings for settings in self.settings.values()):
@@ -143,7 +149,8 @@ class RunFacts:
             return self._find(leaves.pop())
         figure = self.figure(name)
         if figure is None:
-            names = [*_OF_RUN, *_COUNTS, _INGESTED, *(key for settings in self.settings.values() for key in settings)]
+            names = [*_OF_RUN, *_COUNTS, _INGESTED, _ENDED_BY]
+            names += [key for settings in self.settings.values() for key in settings]
             known = list(dict.fromkeys([*names, *(figure.name for figure in self._figures)]))
             help = did_you_mean(name, known, f"there are: {', '.join(known[:40])}")
             raise UsageError(f"no run has `{name}`", help=help)
@@ -155,7 +162,7 @@ class RunFacts:
             return "s"
         if name == _INGESTED:
             return UTC
-        figure = None if name in (*_COUNTS, *_OF_RUN) or self._is_setting(name) else self.figure(name)
+        figure = None if name in (*_COUNTS, *_OF_RUN, _ENDED_BY) or self._is_setting(name) else self.figure(name)
         return figure.unit if figure else ""
 
     def _is_setting(self, name: str) -> bool:
@@ -211,6 +218,16 @@ def rows_by_run(log: Log, name: str, status: str | None = None) -> dict[str, int
     weights = numbers_of(table["count"].chunk(0)) * np.array(chosen)
     counts = np.bincount(numbers_of(run_ids.indices), weights, len(run_ids.dictionary))
     return dict(zip(run_ids.dictionary.to_pylist(), counts.astype(np.int64).tolist(), strict=True))
+
+
+def _ended_by(log: Log) -> dict[str, str]:
+    """What ended each run with a failure that ended it, in a few words."""
+    if not log.part_counts("failures"):
+        return {}
+    from perflog.analysis.job_endings import endings
+    from perflog.metrics import Tables
+
+    return {ending.run: ending.title for ending in endings(Tables(log)) if ending.ends_attempt}
 
 
 def _median_steps(log: Log) -> dict[str, float]:

@@ -142,3 +142,24 @@ def test_a_name_is_a_setting_or_a_metric() -> None:
         "x": "",
     }  # fmt: skip
     assert facts_of({"r": {"a.step": "7"}}, step).unit("step") == ""
+
+
+def test_what_ended_a_run_is_a_fact(tmp_path: Path) -> None:
+    steps = "".join(f"iter {i}: loss 2.5, time {30 + i % 2 / 10:.2f}ms, mfu 1.00%\n" for i in range(9))
+    failed = 'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n'
+    endings = {
+        "memory": f"{failed}torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n",
+        "index": f"{failed}IndexError: index 5 is out of bounds\n",
+        "well": "",
+    }
+    for name, ending in endings.items():
+        (tmp_path / f"{name}.txt").write_text(f"{steps}{ending}")
+    run("ingest", tmp_path, "--store", tmp_path / "store")
+    assert logs("--store", tmp_path / "store", "--where", "ended_by ~ memory") == ["memory:1"]
+    shown = perflog.load(tmp_path / "store")
+    assert "ended_by" in RunList(shown).brief()
+    assert sorted(map(str, RunList(shown).facts("ended_by").values())) == ["CUDA out of memory", "IndexError"]
+    assert "ended_by" not in RunList(perflog.read(tmp_path / "well.txt")).brief()
+    overview = perflog.overview(tmp_path)
+    doubt = next(doubt for doubt in overview.doubts if doubt.is_outcome)
+    assert overview.in_words(doubt) == "a failure ended the run (A, B): IndexError, CUDA out of memory"

@@ -38,5 +38,5 @@ def part(name: str, share: float, seconds: float = 0.5, doubt: str = "") -> Any:
 
 
 def doubt(title: str, severity: str = "warning", runs: Sequence[str] = ("r0",), is_outcome: bool = False) -> Any:
-    return SimpleNamespace(title=title, message=f"{title} in line 7", severity=severity, runs=tuple(runs), figures=(),
-                           is_outcome=is_outcome)  # fmt: skip
+    return SimpleNamespace(code=title, title=title, message=f"{title} in line 7", severity=severity, runs=tuple(runs),
+                           figures=(), is_outcome=is_outcome)  # fmt: skip

@@ -23,7 +23,7 @@ from perflog.analysis.lint import Finding, findings
 from perflog.analysis.lint.log_lines import GUESSED
 from perflog.analysis.lint.steps import STOPPED
 from perflog.analysis.overview.base_rows import base_rows
-from perflog.analysis.overview.doubts import Doubt, doubts
+from perflog.analysis.overview.doubts import ENDED, Doubt, doubts
 from perflog.analysis.overview.facts.energy_facts import energy_facts
 from perflog.analysis.overview.facts.folder_answers import folder_answers, folder_metric, scores, slowdowns
 from perflog.analysis.overview.facts.job_course import course_of_job
@@ -229,7 +229,14 @@ class Overview(Struct, frozen=True):
         few = len(marks) <= _MARKS and total == len(self.groups)
         noun = self.run_noun
         where = ", ".join(marks) if few else f"{len(doubt.runs)} of {total} {noun}"
-        return f"{about}{doubt.title} ({f'all {noun}' if len(doubt.runs) == total else where})"
+        kinds = f": {self._failed_by(doubt.runs)}" if doubt.code == ENDED else ""
+        return f"{about}{doubt.title} ({f'all {noun}' if len(doubt.runs) == total else where}){kinds}"
+
+    def _failed_by(self, runs: Collection[str]) -> str:
+        """Return what ended runs, the most frequent first, with the number of runs of each."""
+        last = {ending.run: ending.title for ending in self.failures if ending.ends_attempt and ending.run in runs}
+        numbers = Counter(last.values()).most_common()
+        return first_few([f"{title} ({number})" if number > 1 else title for title, number in numbers], _MARKS)
 
 
 def overview(
