@@ -20,7 +20,7 @@ from perflog import providers
 if TYPE_CHECKING:
     from perflog import metrics, plots
     from perflog.analysis.compare import Comparison, compare
-    from perflog.analysis.diagnosis import Diagnosis, diagnose
+    from perflog.analysis.diagnosis import Diagnosis, diagnose, diagnose_jobs
     from perflog.analysis.lint import lint
     from perflog.analysis.overview import Overview, overview
     from perflog.analysis.track import Track, track
@@ -36,7 +36,7 @@ _HOMES = {
     **dict.fromkeys(("find_runs", "ingest", "load", "read", "reference"), "perflog.opening"),
     "PerflogError": "perflog.errors",
     **dict.fromkeys(("Comparison", "compare"), "perflog.analysis.compare"),
-    **dict.fromkeys(("Diagnosis", "diagnose"), "perflog.analysis.diagnosis"),
+    **dict.fromkeys(("Diagnosis", "diagnose", "diagnose_jobs"), "perflog.analysis.diagnosis"),
     "lint": "perflog.analysis.lint",
     **dict.fromkeys(("Overview", "overview"), "perflog.analysis.overview"),
     **dict.fromkeys(("Track", "track"), "perflog.analysis.track"),
@@ -60,6 +60,7 @@ __all__ = [
     "causes",
     "compare",
     "diagnose",
+    "diagnose_jobs",
     "export",
     "find_runs",
     "ingest",

@@ -466,7 +466,13 @@ class Log:
 
 
 def combined(logs: Sequence[Log]) -> Log:
-    """Return the runs of several Logs as one, which reads each table once. A run that several hold counts once."""
+    """Return the runs of several Logs as one, which reads each table once. A run that several hold counts once.
+
+    Raises:
+        UsageError: There is none.
+    """
+    if not logs:
+        raise UsageError("no runs are given", help="give a log, a path, a table, or a list of these")
     if len(logs) == 1:
         return logs[0]
     seen: set[str] = set()

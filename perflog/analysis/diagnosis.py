@@ -9,6 +9,7 @@ what only followed, and what would settle it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ from perflog.analysis.overview.facts.job_course import drifts, level_changes, sp
 from perflog.analysis.run_names import without_common_folder
 from perflog.analysis.run_stops import last_stop
 from perflog.analysis.slow_members import slow_members
+from perflog.errors import UsageError
 from perflog.metrics import Options, Tables, allocator, stuck_ranks
 from perflog.metrics.attempts import attempts, last_saved
 from perflog.metrics.benchmarks.server_readings import stuck_engines
@@ -37,6 +39,7 @@ from perflog.parsing.failures.first_cause import LIKELY, NOT_KNOWN, SILENT, SURE
 from perflog.parsing.failures.kinds import is_of_hccl, title_of
 from perflog.parsing.failures.rows import FailureRow
 from perflog.parsing.input.log_names import base_name
+from perflog.providers import provider
 from perflog.tables.nulls import none_if_null, row_dicts
 from perflog.units import count, first_few, numbered
 
@@ -115,6 +118,11 @@ class Diagnosis(Struct, frozen=True):
     def __repr__(self) -> str:
         return f"<perflog.Diagnosis of {' '.join(self.names)}: {self.verdict}>"
 
+    def _repr_html_(self) -> str:
+        """Verdict, culprits, evidence and the other parts as a table. Jupyter calls it."""
+        html: str = provider("notebook answers").diagnosis_html(self)
+        return html
+
     def as_json(self) -> dict[str, Any]:
         """Return it as JSON can hold it."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -128,12 +136,19 @@ def diagnose(log: Given, *names: str) -> Diagnosis:
         log: The logs of one job: what `perflog.read` or `perflog.load` returns; or a path, a glob, or a list of these.
         names: How the reader names them.
 
+    Raises:
+        UsageError: One name, such as a folder, has the logs of several jobs; in a list they are taken for one job.
+
     Example:
         >>> perflog.diagnose(perflog.find_runs("reference:nvprof.txt")).verdict
         'no failure is reported'
     """
-    log = log_of(log)
-    return _of_one_job(log, Tables(log), names)
+    is_name, log = isinstance(log, str | os.PathLike), log_of(log)
+    tables = Tables(log)
+    if is_name and (jobs := len(runs_of_jobs(tables, log.run_keys))) > 1:
+        help = "`perflog.diagnose_jobs` answers for each; name the logs of one job in a list"
+        raise UsageError(f"these are the logs of {jobs:,} jobs", log.name, help)
+    return _of_one_job(log, tables, names)
 
 
 def _of_one_job(log: Log, tables: Tables, names: Sequence[str]) -> Diagnosis:
@@ -141,11 +156,19 @@ def _of_one_job(log: Log, tables: Tables, names: Sequence[str]) -> Diagnosis:
     return _diagnose(tables, logs, names or tuple(dict.fromkeys(map(base_name, logs.values()))))
 
 
-def diagnose_jobs(log: Log, *names: str, tables: Tables | None = None) -> list[Diagnosis]:
+def diagnose_jobs(log: Given, *names: str, tables: Tables | None = None) -> list[Diagnosis]:
     """Return what ended each job of a folder, or holds it up; benchmarks beside the jobs have an answer of their own.
 
-    `names`: how the reader names a folder of one job. `tables`: the tables of the log, where somebody has them.
+    Args:
+        log: The logs of any jobs, as `diagnose` takes them.
+        names: How the reader names them, if they are of one job.
+        tables: Their tables, where somebody has them.
+
+    Example:
+        >>> [answer.kind for answer in perflog.diagnose_jobs("reference:")][:2]
+        [None, None]
     """
+    log = log_of(log)
     tables = tables or Tables(log)
     groups = runs_of_jobs(tables, log.run_keys)
     if len(groups) == 1:

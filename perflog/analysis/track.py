@@ -6,6 +6,7 @@ The versions, levels and changes come from metric `history`, for all metrics tha
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from statistics import median_high
@@ -17,7 +18,7 @@ from msgspec.structs import replace
 
 from perflog.analysis.compare import baselines
 from perflog.analysis.compare.measures import side_values, warmups
-from perflog.analysis.compare.sides import Runs, Side, load_side, stores_of
+from perflog.analysis.compare.sides import Side, load_side, stores_of
 from perflog.analysis.run_list import RunList
 from perflog.arrays import Floats
 from perflog.errors import NothingToCompareError, UsageError, did_you_mean
@@ -40,6 +41,8 @@ from perflog.metrics.series.series_ends import AT_STEP, equal_steps, named_value
 from perflog.metrics.settings_by_run import settings_by_run
 from perflog.metrics.step_series import common_cut
 from perflog.opening import load
+from perflog.opening.given_runs import Given, log_of
+from perflog.providers import provider
 from perflog.settings.run_settings import Settings
 from perflog.statistics.samples import median
 from perflog.units import count, first_few, show, show_change
@@ -102,6 +105,11 @@ class Track(Struct, frozen=True):
         left_out = f", {count(len(self.left_out), 'run')} left out" if self.left_out else ""
         return f"<perflog.Track by {self.by}: {counts}{left_out}>"
 
+    def _repr_html_(self) -> str:
+        """The answer in sentences. Jupyter calls it."""
+        html: str = provider("notebook answers").track_html(self)
+        return html
+
     def acceptance(self, course: FigureCourse, change: LevelChange) -> Accepted | None:
         """Return how a change was accepted; None if it was not."""
         return self.accepted.get((course.test, course.figure.name, change.place))
@@ -149,7 +157,7 @@ class Track(Struct, frozen=True):
 
 
 def track(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
-    *runs: Runs,
+    *runs: Given,
     by: str | None = None,
     where: str | None = None,
     figures: Sequence[str] = (),
@@ -166,7 +174,7 @@ def track(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
     beside a change that came with it.
 
     Args:
-        *runs: Logs, folders, stores, or `Log`s.
+        *runs: Logs, folders, stores, `Log`s, DataFrames, or lists of these.
         by: `commit`, `date`, `ingested` (commits in the order in which they came into the store), or a setting, such
             as a version. Default: commit or date, whichever is known of more runs. Commits are in the order of their
             dates.
@@ -183,13 +191,14 @@ def track(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
         A `Track`: `courses`, `changes`, `unconfirmed`, `sentences`, `points`, `left_out`.
 
     Raises:
-        UsageError: No run has the setting, or the condition cannot be read.
+        UsageError: No runs are given, no run has the setting, or the condition cannot be read.
         NothingToCompareError: There are no runs.
 
     Example:
         >>> perflog.track("reference:moe_layer.txt").courses
         ()
     """
+    runs = tuple(run if isinstance(run, str | os.PathLike) else log_of(run, store) for run in runs)
     side = load_side(runs, store)
     if where:
         chosen = RunList(side.log)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -31,6 +31,13 @@ class Options:
     targets: Mapping[str, float] | None = field(default=None, hash=False)  # a dict has no hash
     gpu_hour: float | None = None
 
+    def __post_init__(self) -> None:
+        """Raise UsageError for a value without a meaning."""
+        _check("warmup", self.warmup, "a number of steps, 0 or more", lambda value: value >= 0 and int(value) == value)
+        _check("level", self.level, "a number between 0 and 1, such as 0.95", lambda value: 0 < value < 1)
+        _check("peak_tflops", self.peak_tflops, "a number above 0", lambda value: value > 0)
+        _check("gpu_hour", self.gpu_hour, "a number, 0 or more", lambda value: value >= 0)
+
     @classmethod
     def of(cls, **options: Any) -> Options:
         """Return options from keywords. Raises UsageError that names the nearest option for an unknown keyword."""
@@ -40,3 +47,12 @@ class Options:
                 help = did_you_mean(name, known, f"there are: {', '.join(known)}")
                 raise UsageError(f"there is no option `{name}`", help=help)
         return cls(**options)
+
+
+def _check(name: str, value: float | None, rule: str, holds: Callable[[float], bool]) -> None:
+    try:
+        if value is None or holds(value):
+            return
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise UsageError(f"`{name}` is {value!r}", help=f"give {rule}")

@@ -6,7 +6,7 @@ Here it is decided what a name means: logs, a run of a log, a run of a store.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -37,8 +37,32 @@ ARE_GUESSES = "names, units and tables are guesses"
 # What reads logs is imported where it is used: a store is listed in the time that these modules take to load.
 
 
+Names = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+"""The name of a log, or several."""
+
+
+def _as_strings(names: Iterable[object]) -> list[str]:
+    """Return the names of logs that a caller gives, one by one or in lists.
+
+    Raises:
+        UsageError: There is none, or one is no string and no path.
+    """
+    found: list[str] = []
+    for name in names:
+        if isinstance(name, str | os.PathLike):
+            found.append(os.fspath(name))
+        elif isinstance(name, Iterable) and not isinstance(name, bytes | Mapping):
+            found += _as_strings(name)
+        else:
+            help = "give a path, a glob, an address, or a list of these"
+            raise UsageError(f"a value of type {type(name).__name__} names no log", help=help)
+    if not found:
+        raise UsageError("no log is named", help="name a file, a folder, or - for stdin")
+    return found
+
+
 def read(
-    *names: str | os.PathLike[str],
+    *names: Names,
     format: str | Sequence[str] | None = None,
     label: str | None = None,
     guess: bool = False,
@@ -46,8 +70,8 @@ def read(
     """Read logs into memory. Writes nothing.
 
     Args:
-        names: Paths, folders, globs, addresses (s3://, https://), or "-" for standard input. "run.txt#3", "run.txt:3"
-            and "run.txt#label" are single runs.
+        names: Paths, folders, globs, addresses (s3://, https://), or "-" for standard input, also in lists.
+            "run.txt#3", "run.txt:3" and "run.txt#label" are single runs.
         format: The name of a format, or the path of a format file, or several. By default perflog detects it.
         label: The name that the runs get.
         guess: Whether perflog makes a format for the lines that no format reads. Their rows have `read_by` "guess".
@@ -60,14 +84,12 @@ def read(
             out instead, with a warning.
         UsageError: There is no such format, or no such run.
     """
-    if not names:
-        raise UsageError("no log is named", help="name a file, a folder, or - for stdin")
+    texts = _as_strings(names)
     from perflog.formats.registry import named_formats
     from perflog.ingestion.in_memory import ReadTask
 
     formats = tuple([format] if isinstance(format, str) else format or ())
     named_formats(formats)  # to name a format that does not exist is an error even if no log can be read
-    texts = [os.fspath(name) for name in names]
     return _read(expand(texts), texts, ReadTask(formats, label, guess))
 
 
@@ -169,7 +191,7 @@ def _left_apart(runs: pa.Table) -> list[str]:
 
 
 def ingest(
-    *names: str | os.PathLike[str],
+    *names: Names,
     store: str | os.PathLike[str] | None = None,
     format: str | Sequence[str] | None = None,
     label: str | None = None,
@@ -181,7 +203,7 @@ def ingest(
     """Read logs into a store, as `perflog ingest` does.
 
     Args:
-        names: Paths, folders, globs, addresses (s3://, https://), or "-" for standard input.
+        names: Paths, folders, globs, addresses (s3://, https://), or "-" for standard input, also in lists.
         store: The folder of the store, made if it does not exist; by default PERFLOG_STORE, or `.perflog` in the
             current folder.
         format: The name of a format, or the path of a format file, or several. By default perflog detects it.
@@ -198,15 +220,14 @@ def ingest(
     Raises:
         PerflogError: A log cannot be read. The other logs are stored all the same; the error names how many failed.
     """
-    if not names:
-        raise UsageError("no log is named", help="name a file, a folder, or - for stdin")
+    texts = _as_strings(names)
     from perflog.ingestion.bulk import IngestTask, ingest_in_turn, log_names, without_found
     from perflog.ingestion.cluster import ingest_on_cluster
 
     formats = tuple([format] if isinstance(format, str) else format or ())
     folder = os.fspath(store or default_store())
     task = IngestTask(folder, label, formats, strict, guess, provenance(), dict(tags or {}))
-    logs = log_names([os.fspath(name) for name in names], formats)
+    logs = log_names(texts, formats)
     outcomes_by_log, sentences = without_found(
         ingest_on_cluster(logs, task, scheduler) if scheduler else ingest_in_turn(logs, task)
     )
@@ -299,7 +320,7 @@ def reference() -> Log:
     return _stored(Store(folder / "store"), Store(folder / "trainer" / "store"))
 
 
-def find_runs(name: str, store: str | os.PathLike[str] | None = None) -> Log:
+def find_runs(name: str | os.PathLike[str], store: str | os.PathLike[str] | None = None) -> Log:
     """Return the runs that a name means, as the command line understands it.
 
     A file that no format reads is read under guessed names, if these read most of it: its rows have `read_by` "guess",
@@ -315,6 +336,7 @@ def find_runs(name: str, store: str | os.PathLike[str] | None = None) -> Log:
         StoreError: There is no such store.
         UsageError: The name means no run, or several where one is asked for.
     """
+    name = os.fspath(name)
     log = _find_runs(name, store)
     log.name = name
     if GUESS in log.some_columns("runs", "format")["format"].to_pylist():

@@ -30,16 +30,14 @@ def log_of(given: Given, store: str | os.PathLike[str] | None = None) -> Log:
     if isinstance(given, Log):
         return given
     logs = list(_logs(without_tables([given]), store))
-    if not logs:
-        raise UsageError("no runs are given", "", "give a log, a path, a table, or a list of these")
-    return logs[0] if len(logs) == 1 else combined(logs)
+    return combined(logs)
 
 
 def _logs(given: object, store: str | os.PathLike[str] | None) -> Iterator[Log]:
     if isinstance(given, Log):
         yield given
     elif isinstance(given, str | os.PathLike):
-        yield find_runs(os.fspath(given), store)
+        yield find_runs(given, store)
     elif isinstance(given, Mapping):
         yield from _logs(list(given.values()), store)
     elif isinstance(given, SEVERAL):

@@ -107,6 +107,8 @@ class Plot(Struct, frozen=True, eq=False, dict=True):
 
     def drawn(self, rows: pd.DataFrame, tables: Tables, options: Options, size: Size | None = None) -> Figure:
         """Return the figure of some rows of the metric."""
+        if size is not None and not all(edge > 0 for edge in size):
+            raise _does_not_fit(*size)
         with styled():
             figure = self.draw(rows, Canvas(self.title, tables, options, size))
             _lay_out(figure)
@@ -197,9 +199,12 @@ def _lay_out(figure: Figure) -> None:
         try:
             figure.draw_without_rendering()
         except UserWarning as too_small:
-            width, height = figure.get_size_inches()
-            help = "leave the size out: it is then chosen to fit"
-            raise UsageError(f"the figure does not fit into {width:g} x {height:g} inches", help=help) from too_small
+            raise _does_not_fit(*figure.get_size_inches()) from too_small
+
+
+def _does_not_fit(width: float, height: float) -> UsageError:
+    help = "leave the size out: it is then chosen to fit"
+    return UsageError(f"the figure does not fit into {width:g} x {height:g} inches", help=help)
 
 
 def _other_plots(tables: Tables, options: Options) -> str:

@@ -53,7 +53,7 @@ def test_forms_of_runs(folder: Path, form: str) -> None:
     assert repr(perflog.overview(given(folder)))
     assert set(perflog.lint(given(folder)).columns) >= {"run", "code"}
     assert isinstance(perflog.causes(given(folder)), pd.DataFrame)
-    assert perflog.diagnose(given(folder)).verdict.startswith("no failure is reported")
+    assert perflog.diagnose_jobs(given(folder))[0].verdict.startswith("no failure is reported")
     assert perflog.export.csv(given(folder), folder.parent / "csv")[0] == "runs"
     if form != "figures":
         with_steps = runs - (form == "text")  # whose folder has a file without steps
@@ -101,3 +101,38 @@ def test_what_names_no_runs(given: Any, message: str) -> None:
 def test_one_log_is_itself(folder: Path) -> None:
     log = perflog.read(folder / "0.json")
     assert log_of(log) is log and log_of([log]) is log
+
+
+WRONG: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "a name that is a number": (lambda _: perflog.read(3), "type int names no log"),
+    "no names in a list": (lambda _: perflog.ingest([]), "no log is named"),
+    "runs that are a number": (lambda _: perflog.track(3), "type int"),
+    "no runs of a plot": (lambda _: perflog.plots.steps(), "no runs are given"),
+    "no runs of a report": (lambda _: perflog.report(), "no runs are given"),
+    "a format": (lambda log: perflog.report(log, format="pdf"), "no format 'pdf'"),  # type: ignore[arg-type]
+    "a size": (lambda log: perflog.plots.steps(log, size=(0, 3)), "does not fit into 0 x 3 inches"),
+    "a warm-up below 0": (lambda log: perflog.metrics.steps(log, warmup=-1), "`warmup` is -1"),
+    "a warm-up of letters": (lambda log: perflog.lint(log, warmup="a"), "`warmup` is 'a'"),  # type: ignore[arg-type]
+    "a level": (lambda log: perflog.causes(log, level=95), "`level` is 95"),
+    "several jobs": (lambda log: perflog.diagnose(log.parent), "logs of 4 jobs"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_a_wrong_argument_is_an_error_that_names_it(folder: Path, what: str) -> None:
+    for k in range(3):
+        rows = "".join(f"iter {i}: loss {2 + k}.{i}, time 30.{k}0ms, mfu 1.00%\n" for i in range(9))
+        (folder / f"job{k}.txt").write_text(f"batch_size = {8 << k}\n{rows}ValueError: {k}\n")
+        (folder / f"{k}.json").unlink()
+    call, message = WRONG[what]
+    with pytest.raises(UsageError, match=message):
+        call(folder / "job0.txt")
+
+
+def test_lists_of_names_and_answers_in_a_notebook(folder: Path) -> None:
+    logs = sorted(folder.glob("*.json"))
+    assert len(perflog.read(logs)) == len(perflog.read(*logs)) == len(perflog.ingest(logs, store=folder / "s")) == 3
+    diagnosis, track = perflog.diagnose(logs), perflog.track(logs)
+    assert len(perflog.diagnose_jobs(folder)) == 4
+    assert diagnosis._repr_html_().count("<tr>") > 1 and "<ul>" in track._repr_html_()
+    assert repr(track).startswith("<perflog.Track by ")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 from warnings import warn
 
+from perflog.errors import UsageError
 from perflog.files.whole_files import whole_file
 from perflog.metrics import Options
 from perflog.opening.given_runs import Given
@@ -66,6 +67,10 @@ def report(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
         >>> page.splitlines()[0]
         '<!doctype html>'
     """
+    if not runs:
+        raise UsageError("no runs are given", help="give a log, a path, a table, or a list of these")
+    if format not in ("html", "md"):
+        raise UsageError(f"there is no format {format!r} of reports", help="give html or md")
     options = Options(warmup, gpu, peak_tflops, flops, level, targets, gpu_hour)
     data = collect(*runs, store=store, by=by, options=options, draw=format == "html")
     for text in data.warnings:

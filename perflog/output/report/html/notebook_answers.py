@@ -1,4 +1,4 @@
-"""What a notebook shows of an `Overview` and of a `Comparison`: tables and lists without a style of their own."""
+"""What a notebook shows of an `Overview`, `Comparison`, `Diagnosis` or `Track`: tables and lists without a style."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from perflog.analysis.compare.comparison import Comparison, sides_in_words
 from perflog.analysis.compare.explanations.attribution import telling_parts
+from perflog.analysis.diagnosis import Diagnosis
 from perflog.analysis.overview import Overview
+from perflog.analysis.track import Track
+from perflog.output.presenters import diagnosis as diagnosis_presenter
 from perflog.output.report.html.elements import Html, join, tag
 from perflog.units import count, show, show_change
 
@@ -62,6 +65,16 @@ def comparison_html(comparison: Comparison) -> Html:
     )
 
 
+def diagnosis_html(diagnosis: Diagnosis) -> Html:
+    """Return the parts of a diagnosis as a table."""
+    return join((tag("p", repr(diagnosis)), _rows(diagnosis_presenter.parts(diagnosis))))
+
+
+def track_html(track: Track) -> Html:
+    """Return the answer of `perflog.track` in sentences."""
+    return join((tag("p", repr(track)), tag("ul", *(tag("li", sentence) for sentence in track.sentences))))
+
+
 _PART_HEADS = ("part", "base", "side", "change", "share")
 
 
@@ -78,6 +91,10 @@ def _telling_parts(comparison: Comparison) -> Iterator[tuple[str, ...]]:
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Html:
     return tag("table", _row("th", heads), *(_row("td", row) for row in rows))
+
+
+def _rows(rows: Iterable[Sequence[str]]) -> Html:
+    return tag("table", *(_row("td", row) for row in rows))
 
 
 def _row(cell: str, values: Iterable[str]) -> Html:
