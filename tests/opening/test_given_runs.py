@@ -104,7 +104,7 @@ def test_one_log_is_itself(folder: Path) -> None:
 
 
 WRONG: dict[str, tuple[Callable[[Path], Any], str]] = {
-    "a name that is a number": (lambda _: perflog.read(3), "type int names no log"),
+    "a name that is a number": (lambda _: perflog.read(3), "type int names no log"),  # type: ignore[arg-type]
     "no names in a list": (lambda _: perflog.ingest([]), "no log is named"),
     "runs that are a number": (lambda _: perflog.track(3), "type int"),
     "no runs of a plot": (lambda _: perflog.plots.steps(), "no runs are given"),
