@@ -20,10 +20,10 @@ from perflog.analysis.overview.facts.stuck import stuck
 from perflog.analysis.overview.facts.telemetry_facts import states_of_devices, unlike_device_facts
 from perflog.analysis.overview.facts.what_if import slowdown_of_job
 from perflog.analysis.overview.headline import headline
-from perflog.analysis.overview.parts import parts, percent
+from perflog.analysis.overview.parts import parts_of_both, percent
 from perflog.metrics import Options, Tables, breakdown, headroom
 from perflog.metrics.causes import bound_by_rank
-from perflog.metrics.step_time.breakdown import TRACED_STEP
+from perflog.metrics.step_time.breakdown import TRACED_STEP, UNTIMED
 from perflog.metrics.traces.work_tree import OUTSIDE
 from perflog.units import show
 
@@ -31,6 +31,7 @@ _HELD_UP = ("wait", "communication")
 _TELLING = 0.03  # of the whole: smaller differences and gains are no reason
 _MOST_GAINS = 3
 _MOST_OPERATORS = 3
+_OF_NO_PART = {OUTSIDE: "no range", UNTIMED: "no phase"}
 
 
 def why_slower(tables: Tables, base: str, slower: str, marks: tuple[str, str], options: Options) -> Iterator[str]:
@@ -38,9 +39,9 @@ def why_slower(tables: Tables, base: str, slower: str, marks: tuple[str, str], o
     rows = breakdown.table(tables, options)
     rows = rows[rows["of"] == "step"]
     both = [rows[rows["run"] == run] for run in (base, slower)]
-    if all(map(len, both)):
+    times = parts_of_both(tables, (base, slower), options) if all(map(len, both)) else []
+    if any(times):
         wholes = [float(each["whole_s"].iloc[0]) for each in both]
-        times = [{part.name: part.seconds for part in parts(tables, run, options)} for run in (base, slower)]
     else:
         if moved := moved_between(tables, base, slower, _MOST_OPERATORS):
             what = f"GPU time by operator, {marks[0]} -> {marks[1]}, {time_basis(moved[0])}"
@@ -60,7 +61,7 @@ def why_slower(tables: Tables, base: str, slower: str, marks: tuple[str, str], o
     name = max(names, key=lambda n: times[1].get(n, 0.0) - times[0].get(n, 0.0))
     before, after = (each.get(name, 0.0) for each in times)
     untimed = re.fullmatch(r"untimed in (.*)", name)
-    part = f"the part of {untimed[1]} that no phase times" if untimed else "no range" if name == OUTSIDE else name
+    part = f"the part of {untimed[1]} that no phase times" if untimed else _OF_NO_PART.get(name, name)
     more, change = after - before, f"({show(before, 's', 3)} -> {show(after, 's', 3)})"
     text = f"Why {marks[1]} is slower than {marks[0]}: the mean step takes {show(growth, 's', 3)} more"
     if more > (1 + _TELLING) * growth:

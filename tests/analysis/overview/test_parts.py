@@ -10,8 +10,10 @@ import pandas as pd
 import pytest
 from support.metrics_logs import by_hand
 
+import perflog
 from perflog.analysis.overview.parts import Part, percent
-from perflog.metrics import Options, Tables
+from perflog.log import combined
+from perflog.metrics import Options, Tables, breakdown
 from perflog.metrics.step_time.breakdown import TRACED_STEP, UNTIMED
 from perflog.metrics.step_time.waterfall import NOT_OF_A_STEP
 
@@ -101,3 +103,18 @@ def test_unequal_ranks_are_no_untimed_part(
 
 def test_shares_are_shown_without_decimals() -> None:
     assert [percent(share) for share in (0.125, 1.0, 0.004)] == ["12 %", "100 %", "0 %"]
+
+
+def test_parts_of_two_runs_are_the_phases_that_both_time() -> None:
+    """One run times forward and backward alone, the other one what is inside them."""
+    logs = [perflog.find_runs(f"reference:{name}").select(1) for name in ("moe_layer.txt", "moe_layer_early.txt")]
+    tables, runs = Tables(combined(logs)), [log.run_keys[0].id for log in logs]
+    assert {part.name for part in module.parts(tables, runs[0], Options())} >= {"gather_gemm", "wait"}
+    found = module.parts_of_both(tables, runs, Options())
+    assert [set(names) for names in found] == [{"forward", "backward", UNTIMED}] * 2
+    for run, times in zip(runs, found, strict=True):
+        whole = breakdown.table_of(run, tables, Options())
+        assert sum(times.values()) == pytest.approx(whole["whole_s"].iloc[0], rel=0.02)
+        assert times["forward"] > whole[whole["inside"] == "forward"]["time_s"].sum() * 0.99
+    again = module.parts_of_both(tables, runs[:1] * 2, Options())
+    assert again == [{part.name: part.seconds for part in module.parts(tables, runs[0], Options())}] * 2

@@ -36,9 +36,7 @@ def slower(monkeypatch: pytest.MonkeyPatch) -> Any:
         ]
         table = pd.DataFrame(rows, columns=["run", "of", "kind", "time_s", "whole_s"])
         monkeypatch.setattr(module, "breakdown", SimpleNamespace(table=lambda *_: table))
-        monkeypatch.setattr(
-            module, "parts", lambda _, run, __: [SimpleNamespace(name=n, seconds=s) for n, s in times[run].items()]
-        )
+        monkeypatch.setattr(module, "parts_of_both", lambda *_: [dict(times[run]) for run in ("a", "b")])
         return list(module.why_slower(tables, "a", "b", MARKS, Options()))
 
     monkeypatch.setattr(module, "moved_between", lambda *_: [])
