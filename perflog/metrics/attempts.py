@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
+from perflog.arrays import Ints
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.clock_offsets import on_first_clock
 from perflog.metrics.run_moments import moments
 from perflog.metrics.run_tables import Tables, computed_of_all
 from perflog.metrics.settings_by_run import settings_by_run
+from perflog.metrics.step_orders import epoch_lengths, step_order
 from perflog.settings.run_settings import Settings, incidental_test
 from perflog.tables.arrow import with_column
 from perflog.tables.columns import NULL, Rows
@@ -62,7 +64,8 @@ class Attempt(Struct, frozen=True):
         job: The run id of the first attempt.
         number: Its number in the job, from 1.
         of: The number of attempts of the job.
-        step: The step of the checkpoint that it loads; None for the first attempt, and if it is unknown.
+        step: The step of the checkpoint that it loads, in the order of the job (see `step_order`); None for the first
+            attempt, and if it is unknown.
         line: The line that reports the loading of a checkpoint; None for the first attempt.
         evidence: What shows that it continues the attempt before, in words; "" for the first attempt.
     """
@@ -76,7 +79,11 @@ class Attempt(Struct, frozen=True):
 
 
 class Extent(Struct, frozen=True):
-    """The extent of a run: its log and position in it, its steps, and its time on a clock (0 to 0: unknown)."""
+    """The extent of a run: its log and position in it, its steps, and its time on a clock (0 to 0: unknown).
+
+    Steps are in the order of the job; see `step_order`. `epoch`: length of an epoch if the steps start again in each,
+    else 0.
+    """
 
     run: str
     log: str
@@ -88,6 +95,13 @@ class Extent(Struct, frozen=True):
     clock: str | None
     begin_ns: int
     end_ns: int
+    epoch: int = 0
+
+    def position(self, step: int) -> str:
+        """Return a step of the order in words: `step 30`; `epoch 2, step 30` where the steps start again in each."""
+        if not self.epoch:
+            return f"step {step:,}"
+        return f"epoch {step // self.epoch:,}, step {step % self.epoch:,}"
 
 
 @computed_of_all
@@ -119,6 +133,7 @@ def jobs(tables: Tables) -> dict[str, list[str]]:
 def extents(tables: Tables) -> dict[str, Extent]:
     """Return the extent of each run that was read, by run id, in the order of the logs."""
     found: dict[str, Extent] = {}
+    lengths = epoch_lengths(tables)
     steps, milestones = tables.rows_by_run("steps"), tables.rows_by_run("milestones")
     for run, log, index in tables.rows("runs").records("run", "log_sha256", "index"):
         own = steps.get(run)
@@ -126,11 +141,12 @@ def extents(tables: Tables) -> dict[str, Extent]:
         if own is None or not len(own):
             first = last = first_line = last_line = -1
         else:
-            first, last = int(own["step"].min()), int(own["step"].max())
+            order = step_order(tables, own)
+            first, last = int(order.min()), int(order.max())
             first_line, last_line = int(own["line"].min()), int(own["line"].max())
         parts = [on_first_clock(tables, run, rows) for rows in (own, milestones.get(run)) if rows is not None]
         clock, begin, end = _time(parts)
-        found[run] = Extent(run, log, index, first, last, first_line, last_line, clock, begin, end)
+        found[run] = Extent(run, log, index, first, last, first_line, last_line, clock, begin, end, lengths.get(run, 0))
     return found
 
 
@@ -168,7 +184,7 @@ class _Chains:
             order.sort(key=lambda e: (e.begin_ns, str(started[e.run].at) if e.run in started else "", e.first_step))
         self._order = order
         self._neighbours = {(extent.log, extent.index): extent for extent in order}
-        self._saves = _saves(tables.rows("milestones"))
+        self._checkpoints = _Checkpoints(tables, self._known)
         self._settings = _comparable(settings_by_run(tables))
         runs = tables.rows("runs")
         self._ids = {run: job_id(config) for run, config in runs.records("run", "config")}
@@ -196,7 +212,7 @@ class _Chains:
     def _continued(self, extent: Extent, earlier: Sequence[Extent]) -> _Continued | None:
         """The run that a run continues; None for none."""
         before = self._neighbours.get((extent.log, extent.index - 1))
-        loaded = _loaded(extent, before, self._restores)
+        loaded = _loaded(extent, before, self._restores, self._checkpoints)
         if before is not None and (line := _restarted(extent, before, self._restarts)) is not None:
             step = None if loaded is None else loaded[0]
             return before, (step, line, "the launcher starts the processes of the attempt before again")
@@ -215,7 +231,7 @@ class _Chains:
         labels = {self._labels[before.run], self._labels[extent.run]} - {None}
         if not is_within or differing or len(labels) > 1 or not _follows(before, extent):
             return None
-        evidence = f"it goes on at step {extent.first_step:,}, which the attempt before reached"
+        evidence = f"it goes on at {extent.position(extent.first_step)}, which the attempt before reached"
         return before, (None, extent.first_step_line, evidence)
 
     def _evidence(self, earlier: Extent, extent: Extent, step: int | None) -> str | None:
@@ -228,7 +244,7 @@ class _Chains:
         if differing and not ((same_id or same_log) and step and _is_of_world(differing)):
             return None
         members = [self._known[member] for member in self._members(earlier)]
-        evidence = _evidence(step, extent, members, self._saves, same_id or same_log)
+        evidence = _evidence(step, extent, members, self._checkpoints.saved, same_id or same_log)
         if evidence is None:
             return None
         evidence += f", the same job id {own_id}" if same_id else ""
@@ -245,14 +261,45 @@ def with_attempts(runs: pa.Table, log: Log) -> pa.Table:
     return runs
 
 
-def _saves(milestones: Rows) -> dict[str, set[int]]:
-    """The steps that each run saved, where its lines print them."""
-    saves: dict[str, set[int]] = {}
-    rows = milestones.where(milestones.one_of("kind", [CHECKPOINT]))
-    for run, step, name in rows.records("run", "step", "name"):
-        if (saved := step_of(step, name)) is not None:
-            saves.setdefault(run, set()).add(saved)
-    return saves
+class _Checkpoints:
+    """The steps of checkpoints in the order of the job. `saved`: the steps that each run saved.
+
+    They are printed, or in the path of a checkpoint. Where the steps start again in each epoch, neither gives the
+    order: there the checkpoint is of the last step before the line that reports its saving, by its path.
+    """
+
+    def __init__(self, tables: Tables, extents: Mapping[str, Extent]) -> None:
+        self.saved: dict[str, set[int]] = {}
+        self._by_name: dict[str, int] = {}
+        self._extents = extents
+        orders: dict[str, tuple[Ints, Ints]] = {}
+        milestones = tables.rows("milestones")
+        rows = milestones.where(milestones.one_of("kind", [CHECKPOINT]))
+        for run, line, step, name in rows.records("run", "line", "step", "name"):
+            if not self._extents[run].epoch:
+                saved = step_of(step, name)
+            else:
+                if run not in orders:
+                    orders[run] = _highest_by_line(tables, run)
+                lines, highest = orders[run]
+                before = int(np.searchsorted(lines, line))
+                saved = int(highest[before - 1]) if before else None
+                if saved is not None and name is not None:
+                    self._by_name.setdefault(name, saved)
+            if saved is not None:
+                self.saved.setdefault(run, set()).add(saved)
+
+    def step(self, run: str, step: int, name: str | None) -> int | None:
+        """Return the step of a checkpoint that a run loads; None if it is not known."""
+        return self._by_name.get(name or "") if self._extents[run].epoch else step_of(step, name)
+
+
+def _highest_by_line(tables: Tables, run: str) -> tuple[Ints, Ints]:
+    """Return the lines of the steps of a run, and the last step of the order up to each."""
+    steps = tables.rows_of("steps", run)
+    steps = steps.where(steps.known("step"))
+    by_line = np.argsort(steps["line"], kind="stable")
+    return steps["line"][by_line], np.maximum.accumulate(step_order(tables, steps)[by_line])
 
 
 def last_saved(tables: Tables, run: str, until: int) -> int | None:
@@ -279,7 +326,9 @@ def _restarted(extent: Extent, before: Extent, restarts: Mapping[str, Rows]) -> 
     return int(lines[0]) if len(lines) and before.first_step >= 0 else None
 
 
-def _loaded(extent: Extent, before: Extent | None, restores: Mapping[str, Rows]) -> tuple[int | None, int] | None:
+def _loaded(
+    extent: Extent, before: Extent | None, restores: Mapping[str, Rows], checkpoints: _Checkpoints
+) -> tuple[int | None, int] | None:
     """The step and the line of the checkpoint that a run loads before its first step; None if it loads none.
 
     A line that loads a checkpoint may be printed before the line that begins the run.
@@ -290,7 +339,7 @@ def _loaded(extent: Extent, before: Extent | None, restores: Mapping[str, Rows])
             continue
         lines = restored["line"]
         here = restored.where((lines < extent.first_step_line) & (lines > after))
-        steps = [step_of(step, name) for step, name in here.records("step", "name")]
+        steps = [checkpoints.step(extent.run, step, name) for step, name in here.records("step", "name")]
         if len(here):
             return next((step for step in steps if step is not None), None), int(here["line"][0])
     return None
@@ -324,12 +373,12 @@ def _evidence(
     if saved and step is not None:
         if loaded not in saved or (not near and loaded != max(saved)):
             return None
-        return f"it loads the checkpoint of step {loaded:,}, which the attempt before saved"
+        return f"it loads the checkpoint of {later.position(loaded)}, which the attempt before saved"
     if step is not None:
-        return f"it loads the checkpoint of step {loaded:,}, which the attempt before reached"
+        return f"it loads the checkpoint of {later.position(loaded)}, which the attempt before reached"
     if min(member.first_step for member in members) >= later.first_step:
         return None
-    return f"it loads a checkpoint and goes on at step {later.first_step:,}, which the attempt before reached"
+    return f"it loads a checkpoint and goes on at {later.position(later.first_step)}, which the attempt before reached"
 
 
 def _comparable(settings: Mapping[str, Settings]) -> dict[str, dict[str, str]]:

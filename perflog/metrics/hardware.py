@@ -5,7 +5,6 @@ There is no default model: a wrong peak makes a wrong MFU.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -146,14 +145,6 @@ def are_other_devices(one: str, other: str) -> bool:
     if ("cpu" in names[0]) != ("cpu" in names[1]):
         return True
     return not (names[0] <= names[1] or names[1] <= names[0])
-
-
-def given_peak(tflops: float | None) -> float | None:
-    """Return the peak that a user gives, in TFLOP/s. Raises UsageError for one that cannot be."""
-    if tflops is not None and not 0 < tflops < math.inf:
-        help = "give the dense peak of one device, in TFLOP/s"
-        raise UsageError(f"`peak_tflops` must be positive and finite, not {tflops}", help=help)
-    return tflops
 
 
 def bandwidth_tbs(*names: str | None) -> float | None:

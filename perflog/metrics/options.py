@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -35,7 +36,8 @@ class Options:
         """Raise UsageError for a value without a meaning."""
         _check("warmup", self.warmup, "a number of steps, 0 or more", lambda value: value >= 0 and int(value) == value)
         _check("level", self.level, "a number between 0 and 1, such as 0.95", lambda value: 0 < value < 1)
-        _check("peak_tflops", self.peak_tflops, "a number above 0", lambda value: value > 0)
+        peak = "the dense peak of one device, in TFLOP/s"
+        _check("peak_tflops", self.peak_tflops, peak, lambda value: 0 < value < math.inf)
         _check("gpu_hour", self.gpu_hour, "a number, 0 or more", lambda value: value >= 0)
 
     @classmethod

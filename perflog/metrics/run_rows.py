@@ -12,7 +12,8 @@ from msgspec import Struct
 from perflog.arrays import Floats, Ints, Keys, Mask
 from perflog.metrics.run_tables import Tables, computed_once
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
-from perflog.metrics.step_series import StepSeries, epoch_lengths, step_order, step_series
+from perflog.metrics.step_orders import epoch_lengths, step_order
+from perflog.metrics.step_series import StepSeries, step_series
 from perflog.statistics.groups import groups_of
 from perflog.statistics.samples import median
 from perflog.statistics.warmup import warm_up

@@ -14,14 +14,15 @@ from perflog.arrays import Floats, Ints, Mask
 from perflog.metrics.attempts import attempts
 from perflog.metrics.hasty_steps import hasty_steps
 from perflog.metrics.possible import RATES, impossible
-from perflog.metrics.run_tables import Tables, cached, computed_once, tables_of
+from perflog.metrics.run_tables import Tables, cached, tables_of
 from perflog.metrics.settings_by_run import repeats
+from perflog.metrics.step_orders import step_order
 from perflog.metrics.traces.traced_steps import step_times
 from perflog.metrics.unlabelled_ranks import printings
 from perflog.statistics.effects import rounding
 from perflog.statistics.samples import mad, median
 from perflog.statistics.warmup import Warmup, warm_up
-from perflog.tables.columns import NULL, RowColumns, Rows
+from perflog.tables.columns import NULL, RowColumns
 from perflog.units import count
 
 if TYPE_CHECKING:
@@ -201,30 +202,6 @@ def _printed(tables: Tables, column: str, values: Floats | None = None) -> dict[
         printings(tables)[known], rows[column] if values is None else values if known.all() else values[known], hasty,
     )  # fmt: skip
     return {run: whole.where(index) for run, index in rows.stretches("run").items()}
-
-
-def step_order(tables: Tables, rows: Rows) -> Ints:
-    """Return the number of each row's step in the order of its run. The rows are of table `steps`.
-
-    It is the step, unless steps start again in each epoch: then the steps of an epoch come after the steps of all
-    epochs before it, each as long as the longest.
-    """
-    steps = rows["step"]
-    longest = epoch_lengths(tables)
-    if not longest:
-        return steps
-    codes, words = rows.codes("run")
-    lengths = np.array([longest.get(word, 0) for word in words], np.int64)[codes]
-    epochs = rows["epoch"]
-    return np.asarray(steps + np.where(epochs == NULL, 0, epochs) * lengths)
-
-
-@computed_once
-def epoch_lengths(tables: Tables) -> dict[str, int]:
-    """Return a number larger than each step of an epoch, for each run in which the steps start again in each epoch."""
-    steps = tables.rows("steps")
-    runs = steps.where(steps.known("epoch")).counts("run")
-    return {run: int(tables.rows_of("steps", run)["step"].max()) + 1 for run in runs}
 
 
 def _slowness(column: str, values: Floats) -> Floats:

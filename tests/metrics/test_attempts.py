@@ -13,9 +13,11 @@ from support.jobs import Job
 from support.metrics_logs import by_hand
 
 import perflog
+from perflog.analysis.compare.whole_jobs import with_whole_jobs
 from perflog.metrics import Tables
 from perflog.metrics.attempts import (
     Extent,
+    _Checkpoints,
     _differing,
     _evidence,
     _follows,
@@ -332,15 +334,16 @@ def test_the_line_in_which_a_launcher_restarts_and_the_checkpoint_that_a_run_loa
     later = Extent("b", "log", 2, 1, 9, 20, 40, None, 0, 0)
     before = Extent("a", "log", 1, 1, 9, 3, 9, None, 0, 0)
     lines = [{"line": line, "step": line, "kind": "checkpoint"} for line in (1, 9, 15, 20)]
-    rows = Tables(by_hand("milestones", lines)).rows("milestones")
+    tables = Tables(by_hand("milestones", lines))
+    rows, checkpoints = tables.rows("milestones"), _Checkpoints(tables, {"r": before, "b": later})
     assert _restarted(later, before, {"b": rows}) == 1
     assert _restarted(later, before, {"b": rows.where(rows["line"] >= 20)}) is None
     assert _restarted(later, Extent("a", "log", 1, -1, -1, -1, -1, None, 0, 0), {"b": rows}) is None
     assert _restarted(later, before, {}) is None
-    assert _loaded(later, None, {"b": rows}) == (1, 1)
-    assert _loaded(later, before, {"a": rows}) == (15, 15)
-    assert _loaded(later, before, {"b": rows.where(rows["line"] >= 20), "a": rows}) == (15, 15)
-    assert _loaded(later, before, {}) is None
+    assert _loaded(later, None, {"b": rows}, checkpoints) == (1, 1)
+    assert _loaded(later, before, {"a": rows}, checkpoints) == (15, 15)
+    assert _loaded(later, before, {"b": rows.where(rows["line"] >= 20), "a": rows}, checkpoints) == (15, 15)
+    assert _loaded(later, before, {}, checkpoints) is None
 
 
 def test_a_job_has_several_attempts_among_the_runs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -465,3 +468,46 @@ def test_the_clock_of_a_run_is_that_of_its_steps(
     marks = [{"table": "milestones", "printed_ns": at, "clock": clock} for at, clock in milestones]
     found = extents(Tables(by_hand("steps", [*rows, *marks])))["r"]
     assert (found.clock, found.begin_ns, found.end_ns) == expected
+
+
+STAMP = "2026-10-03 09:{:02}:{:02} INFO "
+
+
+def epochs(first: int, last: int, at: int, step_s: float = 2.0, checkpoint: str = "/ckpt/epoch_{}") -> str:
+    """Epochs of 40 steps, of which each tenth is printed; each epoch is saved at its end. `at`: the time in s."""
+    lines = []
+    for epoch in range(first, last + 1):
+        for step in range(10, 50, 10):
+            at += round(10 * step_s)
+            lines.append(f"Epoch [{epoch}/9] step [{step}/40] loss: {9 - epoch - step / 100:.3f} step_time: {step_s}s")
+            lines[-1] = STAMP.format(*divmod(at, 60)) + lines[-1]
+        lines.append(f"{STAMP.format(*divmod(at, 60))}Saved checkpoint to {checkpoint.format(epoch)}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+@pytest.mark.parametrize("checkpoint", ["/ckpt/epoch_{}", "/ckpt/{}.pt", "/ckpt/e{}-final"])
+def test_steps_that_begin_again_in_each_epoch_are_in_the_order_of_the_job(tmp_path: Path, checkpoint: str) -> None:
+    """The attempt before printed 5 epochs; the restart goes back to the end of the third."""
+    start = f"{STAMP.format(0, 0)}Starting training: world_size=64 batch_size=512\n"
+    again = start.replace("09:00", "09:07") + f"{STAMP.format(7, 0)}Loaded checkpoint from {checkpoint.format(3)}\n"
+    log = read(start + epochs(1, 5, 0, 2.0, checkpoint) + again + epochs(4, 7, 420, 2.5, checkpoint), tmp_path)
+    assert numbers(log) == [1, 2]
+    tables = Tables(log)
+    first, second = extents(tables).values()
+    loaded = attempts(tables)[second.run]
+    assert loaded.step == 3 * first.epoch + 40
+    assert loaded.evidence == "it loads the checkpoint of epoch 3, step 40, which the attempt before saved"
+    (found,) = perflog.metrics.goodput(log).to_dict("records")
+    assert (found["steps"], found["steps_lost"], found["repeated_s"], found["down_s"]) == (280, 80, 160, 20)
+    assert "1 job, 2 attempts, 280 steps (80 done again)" in repr(perflog.overview(log))
+    whole = with_whole_jobs(log, tables)
+    assert whole.table("steps")[["epoch", "step"]].to_numpy().tolist() == [
+        [epoch, step] for epoch in range(1, 8) for step in range(10, 50, 10)
+    ]
+    assert whole.table("steps").step_time_s.tolist() == [2.0] * 12 + [2.5] * 16
+
+
+def test_epochs_that_are_printed_again_without_a_restart(tmp_path: Path) -> None:
+    log = read(epochs(1, 4, 0) + epochs(3, 6, 360), tmp_path)
+    table = perflog.lint(log)
+    assert table[table.code == "steps-repeated"].message.tolist() == ["8 steps printed again: epochs 3, 4"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -15,7 +14,7 @@ from support.metrics_logs import by_hand, row
 import perflog
 from perflog.metrics import Options, Tables, goodput
 from perflog.metrics.jobs import goodput as module
-from perflog.metrics.jobs.goodput import _count, losses_of
+from perflog.metrics.jobs.goodput import losses_of
 from perflog.metrics.jobs.job_intervals import KINDS, Interval
 from perflog.metrics.jobs.timeline import JobTimeline
 from perflog.tables.schema import UTC
@@ -47,7 +46,9 @@ def timeline_of(*parts: Part, clock: str = UTC) -> JobTimeline:
     """A job with attempts r1, r2 ..."""
     job = JobTimeline("r1", [f"r{number}" for number in range(1, 1 + max(part[0] for part in parts))], clock)
     for number, kind, begin, end, first, last in parts:
-        interval = Interval(kind, round(begin * NS), round(end * NS), first, last, 1, 1, "stamps", 0.0)
+        number_done = 0 if first is None or last is None else last - first + 1
+        ends = round(begin * NS), round(end * NS)
+        interval = Interval(kind, *ends, first, last, 1, 1, "stamps", 0.0, number_done)
         job.intervals.append((f"r{number}", number, interval))
     return job
 
@@ -156,10 +157,3 @@ def test_the_cause_of_the_end_of_an_attempt(failures: list[tuple[str, str, str]]
     listed = [{"run": "r1", "role": role, "severity": severity, "kind": kind} for role, severity, kind in failures]
     (loss,) = losses_of(tables_of(job, listed), job)
     assert loss.cause == cause
-
-
-def test_an_interval_of_unknown_steps_counts_none() -> None:
-    known, first, last, none = (
-        SimpleNamespace(first_step=begin, last_step=end) for begin, end in ((3, 7), (3, None), (None, 7), (None, None))
-    )
-    assert [_count(each) for each in (known, first, last, none)] == [5, 0, 0, 0]  # type: ignore[arg-type]

@@ -86,7 +86,8 @@ ingestion: batches earlier_states bulk cluster watching following in_memory
 opening: __init__ tables_as_logs given_runs
 settings: members run_settings name_settings __init__
 metrics: directions compared options run_tables row_groups registry settings_by_run run_moments clock_offsets
-metrics: attempts rank_files rank_hosts hardware semantics gpu_rates possible hasty_steps step_counters unlabelled_ranks
+metrics: step_orders attempts rank_files rank_hosts hardware semantics gpu_rates possible hasty_steps step_counters
+metrics: unlabelled_ranks
 metrics.profiles: __init__ kernel_categories
 metrics.traces: __init__ intervals device_steps iterations device_work traced_steps
 metrics: step_series run_rows

@@ -8,15 +8,17 @@ the others, those with most steps are compared.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from perflog.log import Log
 from perflog.metrics import Tables
 from perflog.metrics.attempts import RESTORE, STARTUP, extents, jobs, same_world
 from perflog.metrics.settings_by_run import settings_by_run
+from perflog.metrics.step_orders import step_order
 from perflog.tables.arrow import index_array, numbers_of, with_column, without_chunks, word_array
 from perflog.tables.schema import TABLES
 from perflog.tables.sink import column_of
@@ -28,9 +30,6 @@ if TYPE_CHECKING:
 
 _OF_THE_LAST = ("failures", "summaries")
 """Tables of which the rows of the last attempt count: it went on after the failures, and printed the last averages."""
-
-_CHOOSING = ("step", "kind")
-"""Columns by which rows are chosen, beside the run."""
 
 _OF_AN_ATTEMPT = ("elapsed_s", "elapsed_from", "elapsed_line")
 """Columns of a run that hold for one attempt alone."""
@@ -90,13 +89,8 @@ def with_whole_jobs(log: Log, tables: Tables) -> Log:
     members = attempts_in_one_log(log, tables)
     if not members:
         return log
-    found = extents(tables)
     job_of = {run: first for first, runs in members.items() for run in runs}
-    ends = {  # the first step that a later attempt does again
-        run: min(found[other].first_step for other in runs[place + 1 :])
-        for runs in members.values()
-        for place, run in enumerate(runs[:-1])
-    }
+    ends = _ends(tables, members.values())
 
     def fetch(
         name: str,
@@ -112,7 +106,8 @@ def with_whole_jobs(log: Log, tables: Tables) -> Log:
             passes = where["run"]
             where = {**where, "run": lambda run: passes(job_of.get(str(run), run))}
         every = [column.name for column in TABLES[name]]
-        needed = [*columns, *(c for c in every if c in _CHOOSING)] if columns is not None else every
+        choosing = {"kind", "step", *(end.column for end in ends.values())}
+        needed = [*columns, *(c for c in every if c in choosing)] if columns is not None else every
         table = without_chunks(log.some_rows(name, where or {}, *needed, runs=wanted))
         table = _of_first_attempts(table, job_of) if name == "runs" else _of_jobs(table, name, ends, job_of)
         return table.select(every if columns is None else list(columns))
@@ -121,10 +116,36 @@ def with_whole_jobs(log: Log, tables: Tables) -> Log:
     return Log(fetch, keys, whole=False, warnings=log.warnings, dates=lambda: log.ingested)
 
 
-def _of_jobs(table: pa.Table, name: str, ends: Mapping[str, int], job_of: Mapping[str, str]) -> pa.Table:
+class _End(Struct, frozen=True):
+    """Where an attempt ends for its job: the first step that a later one does again, or its line.
+
+    `column`: "step"; "line" where the steps start again in each epoch.
+    """
+
+    column: str
+    first: int
+
+
+def _ends(tables: Tables, jobs: Iterable[Sequence[str]]) -> dict[str, _End]:
+    """Return the ends of all attempts that have a later one."""
+    known = extents(tables)
+    ends: dict[str, _End] = {}
+    for runs in jobs:
+        for place, run in enumerate(runs[:-1]):
+            again = min(known[other].first_step for other in runs[place + 1 :])
+            if known[run].epoch:
+                steps = tables.rows_of("steps", run)
+                lines = steps["line"][steps.known("step") & (step_order(tables, steps) >= again)]
+                ends[run] = _End("line", int(lines.min()) if len(lines) else _NO_LIMIT)
+            else:
+                ends[run] = _End("step", again)
+    return ends
+
+
+def _of_jobs(table: pa.Table, name: str, ends: Mapping[str, _End], job_of: Mapping[str, str]) -> pa.Table:
     """Return the rows of a table that count for their job, with the id of its first attempt as run.
 
-    `ends`: by attempt that has a later one, the first step that a later one does again. `job_of`: the first attempt.
+    `ends`: of the attempts that have a later one. `job_of`: the first attempt.
     """
     if not table.num_rows:
         return table
@@ -139,9 +160,10 @@ def _of_jobs(table: pa.Table, name: str, ends: Mapping[str, int], job_of: Mappin
         is_start = np.array([kind in (RESTORE, STARTUP) for kind in table["kind"].to_pylist()])
         counts &= ~(np.array([job_of.get(word, word) != word for word in words])[codes] & is_start)
     if "step" in table.column_names:
-        limits = np.array([ends.get(word, _NO_LIMIT) for word in words], np.int64)[codes]
-        steps = table["step"].fill_null(-1).to_numpy()
-        counts &= steps < limits
+        for column_name in {end.column for end in ends.values()}:
+            limit_of = {run: end.first for run, end in ends.items() if end.column == column_name}
+            limits = np.array([limit_of.get(word, _NO_LIMIT) for word in words], np.int64)[codes]
+            counts &= table[column_name].fill_null(-1).to_numpy() < limits
     firsts = list(dict.fromkeys(job_of.get(word, word) for word in words))
     new = np.array([firsts.index(job_of.get(word, word)) for word in words], np.int64)
     is_of_job = np.array([word in job_of for word in words])[codes]

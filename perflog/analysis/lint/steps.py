@@ -21,7 +21,7 @@ from perflog.metrics.step_series import usual_cover
 from perflog.metrics.unlabelled_ranks import printings
 from perflog.statistics.groups import distinct, groups_of
 from perflog.tables.columns import NULL, Rows
-from perflog.units import count, first_few
+from perflog.units import count, first_few, numbered
 
 _LAST_EPOCH = np.iinfo(np.int64).max  # an epoch that is not printed
 _SIBLINGS = 3  # runs of a log that can show the usual number of steps
@@ -104,12 +104,14 @@ def steps_repeated(data: LintInput) -> Iterator[Finding]:
             repeats = repeats.where(repeats["steps_averaged"] != NULL)
         if not len(repeats):
             continue
-        steps = dict.fromkeys("-" if step == NULL else step for step in repeats["step"].tolist())
+        epochs = [epoch for epoch in distinct(repeats["epoch"]).tolist() if epoch != NULL]
+        steps = list(dict.fromkeys(zip(repeats["epoch"].tolist(), repeats["step"].tolist(), strict=True)))
+        which = numbered("epoch", epochs) if epochs else first_few("-" if step == NULL else step for _, step in steps)
         restarts = sum(ending.restarts for ending in endings(data.tables) if ending.run == run.id)
         is_restart = int(repeats["copy"].max()) <= 1 + restarts  # each attempt prints a step once
         again = "done again after a restart" if is_restart else "printed again"
         yield Finding(
-            run.id, f"{count(len(steps), 'step')} {again}: {first_few(steps)}", {run.id: repeats["line"]},
+            run.id, f"{count(len(steps), 'step')} {again}: {which}", {run.id: repeats["line"]},
             {"steps": len(steps), "printings": len(repeats)}, "note" if is_restart else "warning",
         )  # fmt: skip
 

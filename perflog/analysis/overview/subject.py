@@ -15,6 +15,7 @@ from perflog.metrics import Tables
 from perflog.metrics.attempts import attempts, jobs
 from perflog.metrics.jobs.last_steps import last_steps
 from perflog.metrics.settings_by_run import settings_by_run
+from perflog.metrics.step_orders import epoch_lengths, step_order
 from perflog.metrics.traces.device_work import trace_devices
 from perflog.statistics.groups import distinct
 from perflog.tables.columns import NULL, Rows, rows_from_arrow
@@ -165,10 +166,15 @@ def _steps(printed: Rows, lasts: Mapping[str, int]) -> int:
     between = np.diff(steps, prepend=0)  # a line of unknown cover, inside a window of a coarse clock
     stride = np.median(between[1:]) if len(steps) > 1 else 1
     if not len(known) or np.median(known) <= 1:
-        is_every = len(steps) > _FEW and (between[1:] == stride).mean() >= _REGULAR and steps[0] <= stride
+        is_every = len(steps) > _FEW and _is_regular(between[1:]) and steps[0] <= stride
         return max(int(steps[-1]), _printed(printed)) if is_every else _printed(printed)
     covered = np.where(covered > 0, covered, np.minimum(between, stride))
     return int(covered.clip(1).sum()) + lasts[printed["run"][0]] - int(steps[-1])
+
+
+def _is_regular(strides: Ints) -> bool:
+    """Return whether most steps are as far from the step before as the median."""
+    return len(strides) > 0 and bool((strides == np.median(strides)).mean() >= _REGULAR)
 
 
 def _job(tables: Tables, runs_by_job: Mapping[str, Sequence[str]]) -> Iterator[str]:
@@ -186,14 +192,18 @@ def _job(tables: Tables, runs_by_job: Mapping[str, Sequence[str]]) -> Iterator[s
 
 
 def _covered(tables: Tables, run: str) -> Ints:
-    """The steps that an attempt did: those that its lines cover, from the one after its checkpoint on."""
+    """The steps that an attempt did, in the order of the job: those that its lines cover, from its checkpoint on."""
     steps = tables.rows_of("steps", run)
     steps = steps.where(steps.known("step"))
-    last, lines = np.unique(steps["step"], return_index=True)
-    covers = np.maximum(steps["steps_averaged"][lines], 1)
+    last, lines = np.unique(step_order(tables, steps), return_index=True)
+    steps = steps.where(lines)
+    covers = np.maximum(steps["steps_averaged"], 1)
+    in_epoch = np.diff(steps["epoch"]) == 0
+    if len(last) > _FEW and not (covers > 1).any() and _is_regular(strides := np.diff(last)[in_epoch]):
+        covers = np.minimum(int(np.median(strides)), np.maximum(steps["step"], 1))  # each tenth step is printed
     loaded = attempts(tables)[run].step
     if len(last) and loaded is not None and loaded < last[0]:
-        covers[0] = last[0] - loaded
+        covers[0] = min(covers[0], last[0] - loaded) if run in epoch_lengths(tables) else last[0] - loaded
     begins = np.maximum(last - covers, np.append(-1, last[:-1])) + 1  # windows of a coarse clock overlap
     counts = last - begins + 1
     covered: Ints = np.repeat(last, counts) - (np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts))

@@ -12,7 +12,8 @@ from perflog.metrics.jobs.job_intervals import ELAPSED, NS, RELATIVE, STARTUP, S
 from perflog.metrics.jobs.pause_marks import Mark, marks, seconds_of
 from perflog.metrics.jobs.pauses import include_pauses
 from perflog.metrics.run_tables import Tables
-from perflog.tables.columns import NULL, Rows
+from perflog.metrics.step_orders import step_order
+from perflog.tables.columns import Rows
 
 _MOST_S = 2.0**63 / NS  # seconds that can be nanoseconds
 _IN_TIME = 0.9  # share of the step lines with the latest time so far, at least: else the clock goes back
@@ -62,10 +63,7 @@ def step_lines(tables: Tables, extent: Extent) -> StepLines | None:
         return None
     if not (np.diff(steps["line"]) >= 0).all():
         steps = steps.where(np.argsort(steps["line"], kind="stable"))
-    epochs, numbers = steps["epoch"], steps["step"]
-    times = _times(steps, extent.clock)
-    per_epoch = int(numbers.max()) + 1
-    places = numbers + np.where(epochs == NULL, 0, epochs) * per_epoch
+    times, places = _times(steps, extent.clock), step_order(tables, steps)
     ahead = _are_ahead(places, times)
     if ahead.sum() < 2 or ahead.mean() < 0.5:
         return None

@@ -52,7 +52,7 @@ def attempt_time(tables: Tables, extent: Extent, again_from: int | None, until: 
     Args:
         tables: All tables.
         extent: The attempt.
-        again_from: Step from which on a later attempt does the steps again.
+        again_from: Step in the order of the job from which on a later attempt does the steps again.
         until: Time at which the next attempt begins, on the same clock.
     """
     steps = step_lines(tables, extent)
@@ -290,28 +290,27 @@ class _Tiling:
         """The steps of step lines `first` to `last`: training, or repeated if a later attempt does them again."""
         steps = self._steps
         again = self._again
-        if again is None or steps.steps[last] < again:
+        if again is None or steps.places[last] < again:
             self._train_as(TRAINING, first, last, int(steps.times[last]))
             return
-        numbers = steps.steps[first : last + 1]
-        cut = first + int(np.searchsorted(numbers, again))  # the first step line with a step that is done again
+        places = steps.places[first : last + 1]
+        cut = first + int(np.searchsorted(places, again))  # the first step line with a step that is done again
         if cut > first:
             self._train_as(TRAINING, first, cut - 1, int(steps.times[cut - 1]))
         count = max(int(steps.steps_done[cut]), 1)
-        new = int(np.clip(again - 1 - (int(steps.steps[cut]) - count), 0, count))
+        new = int(np.clip(again - 1 - (int(steps.places[cut]) - count), 0, count))
         if new:
             part = self._chain.position + round((int(steps.times[cut]) - self._chain.position) * new / count)
-            self._train_as(TRAINING, cut, cut, part, last_step=again - 1)
-        self._train_as(REPEATED, cut, last, int(steps.times[last]), first_step=again if new else None)
+            self._train_as(TRAINING, cut, cut, part, left=count - new)
+        self._train_as(REPEATED, cut, last, int(steps.times[last]), begun=new)
 
-    def _train_as(
-        self, kind: str, first: int, last: int, end: int, first_step: int | None = None, last_step: int | None = None
-    ) -> None:
+    def _train_as(self, kind: str, first: int, last: int, end: int, begun: int = 0, left: int = 0) -> None:
+        """Add the steps of step lines `first` to `last` without the first steps, `begun`, and the last ones, `left`."""
         steps = self._steps
-        if first_step is None:
-            first_step = int(steps.steps[first]) - max(int(steps.steps_done[first]), 1) + 1
-        ends = int(steps.steps[last]) if last_step is None else last_step
-        self._chain.add(end, kind, int(steps.lines[last]), STAMPS, steps.resolution_s, first_step, ends)
+        counts = np.maximum(steps.steps_done[first : last + 1], 1)
+        first_step, last_step = int(steps.places[first] - counts[0]) + 1 + begun, int(steps.places[last]) - left
+        done = (first_step, last_step, int(counts.sum()) - begun - left)
+        self._chain.add(end, kind, int(steps.lines[last]), STAMPS, steps.resolution_s, done)
 
 
 @computed_of_all

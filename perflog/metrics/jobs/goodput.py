@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from perflog.metrics.jobs.job_intervals import DOWN, KINDS, REPEATED, TRAINING, Interval
+from perflog.metrics.jobs.job_intervals import DOWN, KINDS, REPEATED, TRAINING
 from perflog.metrics.jobs.timeline import JobTimeline, job_timelines
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
@@ -103,20 +103,14 @@ def _row(tables: Tables, job: JobTimeline, utilisation: dict[str, float]) -> dic
 
 
 def _steps(job: JobTimeline, kind: str) -> int:
-    return sum(_count(interval) for _, _, interval in job.intervals if interval.kind == kind)
-
-
-def _count(interval: Interval) -> int:
-    if interval.first_step is None or interval.last_step is None:
-        return 0
-    return interval.last_step - interval.first_step + 1
+    return sum(interval.steps for _, _, interval in job.intervals if interval.kind == kind)
 
 
 def _first_step(job: JobTimeline) -> float | None:
     """Seconds from the first line until the first step is done, by the mean of the steps after it."""
     start = job.intervals[0][2].begin
     first = next((i for _, _, i in job.intervals if i.kind in (TRAINING, REPEATED)), None)
-    return None if first is None else (first.begin - start + (first.end - first.begin) / max(_count(first), 1)) / _NS
+    return None if first is None else (first.begin - start + (first.end - first.begin) / max(first.steps, 1)) / _NS
 
 
 class Loss(Struct, frozen=True):
@@ -136,13 +130,13 @@ def losses_of(tables: Tables, job: JobTimeline) -> list[Loss]:
         later = [interval for _, attempt, interval in job.intervals if attempt > number]
         if not own or not later:
             continue
-        again = sum(_count(interval) for interval in own if interval.kind == REPEATED)
+        again = sum(interval.steps for interval in own if interval.kind == REPEATED)
         last = max((i.last_step for i in own if i.last_step is not None), default=None)
         new = next((i for i in later if i.kind == TRAINING and (last is None or (i.last_step or 0) > last)), None)
         if new is None or new.first_step is None:
             continue
         done = 0 if last is None else max(0, last - new.first_step + 1)  # repeated steps among these
-        begins = new.begin + (new.end - new.begin) * done / max(_count(new), 1)
+        begins = new.begin + (new.end - new.begin) * done / max(new.steps, 1)
         run = job.runs[number - 1]
         found.append(Loss(run, _cause(tables, run), again, (begins - own[-1].end) / _NS))
     return found

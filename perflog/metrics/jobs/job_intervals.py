@@ -20,7 +20,11 @@ NS = 1_000_000_000
 
 
 class Interval(Struct):
-    """A part of the wall time. `error_s`: how far its ends may be off; NaN: not known."""
+    """A part of the wall time.
+
+    `first_step`, `last_step`: in the order of the job. `steps`: how many of them were done. `error_s`: how far its ends
+    may be off; NaN: not known.
+    """
 
     kind: str
     begin: int
@@ -31,6 +35,7 @@ class Interval(Struct):
     last_line: int
     known_by: str
     error_s: float
+    steps: int = 0
 
 
 class IntervalChain:
@@ -53,19 +58,23 @@ class IntervalChain:
         line: int,
         known_by: str,
         error_s: float,
-        first_step: int | None = None,
-        last_step: int | None = None,
+        steps: tuple[int, int, int] | None = None,
     ) -> None:
-        """Add an interval from the end of the last one to `end`, which this line shows."""
+        """Add an interval from the end of the last one to `end`, which this line shows.
+
+        `steps`: the first step and the last one that it took, and how many were done.
+        """
+        first_step, last_step, number = steps or (None, None, 0)
         end = max(end, self.position)
         before = self.intervals[-1] if self.intervals else None
         if before is not None and before.kind == kind:
             before.end, before.last_line = end, max(line, before.last_line)
             before.last_step = last_step if last_step is not None else before.last_step
+            before.steps += number
             before.error_s = max(before.error_s, error_s)
         elif end > self.position:
             first_line = min(self._line, line)
             self.intervals.append(
-                Interval(kind, self.position, end, first_step, last_step, first_line, line, known_by, error_s)
+                Interval(kind, self.position, end, first_step, last_step, first_line, line, known_by, error_s, number)
             )
         self.position, self._line = end, line

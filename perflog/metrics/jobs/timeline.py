@@ -13,6 +13,7 @@ from perflog.metrics.jobs.job_intervals import DOWN, ELAPSED, KINDS, RELATIVE, S
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables, computed_list
+from perflog.metrics.step_orders import epoch_lengths
 from perflog.tables.schema import LOCAL, NO_YEAR, UTC
 
 _NS = 1e9
@@ -62,7 +63,10 @@ def timeline(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (a
         >>> sorted(set(table["known_by"]))
         ['printed']
     """
-    return [_row(interval, job) for job in job_timelines(tables) for interval in job.intervals]
+    lengths = epoch_lengths(tables)
+    return [
+        _row(interval, job, lengths.get(interval[0], 0)) for job in job_timelines(tables) for interval in job.intervals
+    ]
 
 
 class JobTimeline:
@@ -159,14 +163,18 @@ def _same_clock(one: Extent, other: Extent) -> bool:
     return one.clock == other.clock and (one.clock in (UTC, LOCAL) or one.log == other.log)
 
 
-def _row(part: tuple[str, int, Interval], job: JobTimeline) -> dict[str, object]:
+def _row(part: tuple[str, int, Interval], job: JobTimeline, epoch: int) -> dict[str, object]:
+    """Return a row of the table. `epoch`: length of an epoch if the steps start again in each: they are shown so."""
     run, number, interval = part
+    first, last = (
+        step % epoch if epoch and step is not None else step for step in (interval.first_step, interval.last_step)
+    )
     return {
         "run": run, "job": job.job, "attempt": number, "kind": interval.kind,
         "begin": moment(interval.begin, job.clock), "begin_ns": interval.begin, "end_ns": interval.end,
         "clock": job.clock,
         "time_s": (interval.end - interval.begin) / _NS,
-        "first_step": interval.first_step, "last_step": interval.last_step,
+        "first_step": first, "last_step": last,
         "first_line": interval.first_line, "last_line": interval.last_line,
         "known_by": interval.known_by, "error_s": interval.error_s,
     }  # fmt: skip

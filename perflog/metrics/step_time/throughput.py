@@ -16,7 +16,7 @@ from perflog.formats.model import Format
 from perflog.formats.template import Field
 from perflog.formats.vocabulary import quantities
 from perflog.metrics.gpu_rates import rates_of_one_gpu
-from perflog.metrics.hardware import given_peak, gpu_model
+from perflog.metrics.hardware import gpu_model
 from perflog.metrics.hasty_steps import hasty_steps
 from perflog.metrics.options import Options
 from perflog.metrics.possible import RATES, impossible
@@ -212,7 +212,7 @@ class _Peak(Struct, frozen=True):
     @classmethod
     def from_options(cls, options: Options) -> _Peak | None:
         """The peak of the options, or None. Raises UsageError for a GPU or peak that cannot be."""
-        tflops, gpu = given_peak(options.peak_tflops), options.gpu
+        tflops, gpu = options.peak_tflops, options.gpu
         if gpu and tflops is None:
             gpu_model(gpu)  # an unknown name is an error even when no rate can be computed
         return _Peak(tflops, gpu) if gpu or tflops else None

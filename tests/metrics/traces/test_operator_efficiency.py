@@ -195,7 +195,7 @@ def test_no_roof_without_a_gpu_or_its_memory(tmp_path: Path) -> None:
     assert rows(named, gpu="A100")[0]["peak_tbs"] == 1.555
     with pytest.raises(UsageError, match="no peak of `H1000` is known"):
         operator_efficiency(log, gpu="H1000")
-    with pytest.raises(UsageError, match="must be positive"):
+    with pytest.raises(UsageError, match="`peak_tflops` is -1"):
         operator_efficiency(log, peak_tflops=-1.0)
 
 

@@ -13,7 +13,7 @@ from perflog.arrays import Floats
 from perflog.errors import UsageError
 from perflog.grouping import grouped
 from perflog.metrics.compared import Measure, Sample, Steady
-from perflog.metrics.hardware import bandwidth_tbs, fastest_tflops, given_peak, gpu_model, precision
+from perflog.metrics.hardware import bandwidth_tbs, fastest_tflops, gpu_model, precision
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables, computed_once
@@ -225,7 +225,7 @@ class _Roof(Struct, frozen=True):
     @classmethod
     def of(cls, options: Options, device_names: Sequence[str | None]) -> _Roof | None:
         """Return the roof of the options, or None. Raises UsageError for a GPU or a peak that cannot be."""
-        given = given_peak(options.peak_tflops)
+        given = options.peak_tflops
         if not options.gpu:
             return None if given is None else cls(given, None)
         if given is None:
