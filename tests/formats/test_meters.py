@@ -1116,7 +1116,7 @@ MEASURED: dict[str, dict[str, tuple[float, str | None]]] = {
         "Inference_time": (1.834, "s"), "Inference_Rate_tokens_per_s": (52.25, "1/s"),
     },
     "Prefill 512 tokens: 100.5 ms, rate: 5012.5 tokens/s": {
-        "Prefill_tokens": (0.1005, "s"), "Prefill_tokens_rate": (5012.5, "1/s"),
+        "tokens": (512, None), "Prefill_time": (0.1005, "s"), "Prefill_rate": (5012.5, "1/s"),
     },
     "M=3840, N=4096: 0.0625 ms, 3.75 TFLOPS": {
         "M": (3840, None), "N": (4096, None), "time": (6.25e-5, "s"), "tflops": (3.75, "TFLOP/s"),

@@ -28,7 +28,8 @@ statistics: samples groups warmup students_t effects sessions bootstrap rank_tes
 statistics: shared_scatter levels shifts growth excursions
 formats: vocabulary expressions flops durations figures bars surroundings template tokens openings torn_shapes
 formats: token_line number_units object_shapes model plain_lines
-formats.families: name_units base step_parts missing_values measured_lines title_lines header_facts unnamed_values
+formats.families: name_units base step_parts missing_values measured_lines case_lines title_lines header_facts
+formats.families: unnamed_values
 formats.families: cell_cutting cell_forms checkpoint_lines launch_commands step_headings whole_lines work_lines
 formats.families: ended_lines header_columns header_tables json_lines key_value
 formats.families.meters: names measured_words line_words bars evaluations text __init__

@@ -106,7 +106,9 @@ def steps_repeated(data: LintInput) -> Iterator[Finding]:
             continue
         epochs = [epoch for epoch in distinct(repeats["epoch"]).tolist() if epoch != NULL]
         steps = list(dict.fromkeys(zip(repeats["epoch"].tolist(), repeats["step"].tolist(), strict=True)))
-        which = numbered("epoch", epochs) if epochs else first_few("-" if step == NULL else step for _, step in steps)
+        which = first_few("-" if step == NULL else step for _, step in steps)
+        if len(epochs) > 1:
+            which = numbered("epoch", epochs)
         restarts = sum(ending.restarts for ending in endings(data.tables) if ending.run == run.id)
         is_restart = int(repeats["copy"].max()) <= 1 + restarts  # each attempt prints a step once
         again = "done again after a restart" if is_restart else "printed again"

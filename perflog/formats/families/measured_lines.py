@@ -22,7 +22,7 @@ UNIT = (
 )
 """Pattern of the unit of a measured value, in small letters or in any."""
 
-_NUMBER = r"[0-9][0-9.,]*(?:e[+-]?[0-9]+)?(?:[ \t]*±[ \t]*[0-9][0-9.,]*)?"
+_NUMBER = r"[0-9][0-9.,]{0,23}(?:e[+-]?[0-9]{1,3})?(?:[ \t]{0,3}±[ \t]{0,3}[0-9][0-9.,]{0,23})?"
 _NAMED_UNIT = (
     r"(?:[MGTPmgtp]fl?ops?(?:/s)?(?:/gpu)?|[a-z]+/s(?:ec(?:ond)?)?(?:/gpu)?|(?:[a-z]+_)?[km]?tps|speed-?up"
     r"|(?:[a-z]+_)*[a-z]+[_ ](?:ms|us|gbps|tflops)"
@@ -328,6 +328,11 @@ def _is_speed(name: str, base: str) -> bool:
     One without a unit is a speedup.
     """
     return base in ("", "TFLOP/s") or (base in _MEASURED and _MEASURED[base].search(name) is not None)
+
+
+def is_set(name: str) -> bool:
+    """Return whether a name is of what was set or estimated, or of no work of the program."""
+    return _NOT_MEASURED.search(plain_name(name)) is not None
 
 
 def is_quantity(name: str) -> bool:

@@ -8,7 +8,14 @@ from functools import partial
 from typing import Any
 
 from perflog.errors import FormatError
-from perflog.formats.families import checkpoint_lines, launch_commands, step_headings, title_lines, work_lines
+from perflog.formats.families import (
+    case_lines,
+    checkpoint_lines,
+    launch_commands,
+    step_headings,
+    title_lines,
+    work_lines,
+)
 from perflog.formats.families.base import FamilyShape, ValueForm
 from perflog.formats.families.json_lines import JsonFamily
 from perflog.formats.families.key_value import KeyValueFamily, PairSyntax
@@ -135,13 +142,15 @@ def _meters(entry: Entry, scopes: tuple[str, ...]) -> Family:
 
 
 def _read_as_a_whole(entry: Entry, shape: FamilyShape) -> tuple[str, LineReader] | None:
-    """Load the pattern of titles, headings and lines of work, and what reads them; None for other lines."""
+    """Load the pattern of titles, headings, cases and lines of work, and what reads them; None for other lines."""
     if entry.get("titles", bool, False):
         return title_lines.PATTERN, partial(line_alone, form=title_lines.title_text)
     if entry.get("headings", bool, False):
         what = step_headings.EPOCH if shape.line.opens == step_headings.EPOCH else step_headings.STEP
         form = partial(step_headings.heading_text, what=what)
         return step_headings.PATTERNS[what], partial(line_alone, form=form)
+    if entry.get("cases", bool, False):
+        return case_lines.PATTERN, case_lines.case_line
     worked = entry.get("worked", str)
     entry.refuse_unknown("worked", (worked,), work_lines.PATTERNS, "`{}` is no kind of line")
     return (work_lines.PATTERNS[worked], partial(work_lines.work_line, kind=worked)) if worked else None

@@ -37,8 +37,8 @@ _KEYS = {
     "checkpoints": {"name", "table", "sample", "telling"},
     "commands": {"name", "table", "sample", "telling"},
     "meters": _OF_RECORDS | {
-        "head", "plain_names", "needs", "measures", "headings", "titles", "worked", "unnamed", "ended", "pairs",
-        "counted", "beside_steps", "keys", "unit_names",
+        "head", "plain_names", "needs", "measures", "headings", "titles", "cases", "worked", "unnamed", "ended",
+        "pairs", "counted", "beside_steps", "keys", "unit_names",
     },
     "table": _OF_ROWS | {
         "style", "first", "rows_prove", "groups", "plain_names", "needs", "telling", "columns", "inner",
