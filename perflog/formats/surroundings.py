@@ -51,6 +51,9 @@ GLUED_PREFIX = rf"(?:(?:{'|'.join(_STARTING)})(?:{_BETWEEN})*)+"
 A number or a name with a colon could belong to the record before it.
 """
 
+_MOST_TOKENS, _FEWEST_TOKENS, _USUAL = 32, 4, 1000
+"""Tokens of a prefix, at most; of a line that is longer than usual, in bytes, as many less."""
+
 PREFIX = rf"[ \t]*{TOKEN}+"
 """Pattern of what is before a line."""
 
@@ -71,9 +74,13 @@ _LOGGED = lazy_pattern(LOGGER_PREFIX, re.ASCII)
 
 
 def prefix_ends(raw: bytes) -> list[int]:
-    """Return the offsets at which a prefix of a line may end, ascending; [] if nothing is before the line."""
+    """Return the offsets at which a prefix of a line may end, ascending; [] if nothing is before the line.
+
+    They are the ends of its first tokens: in a line of thousands of pairs each pair looks like one.
+    """
+    most = max(_FEWEST_TOKENS, _MOST_TOKENS * _USUAL // max(len(raw), _USUAL))
     offset, ends = len(raw) - len(raw.lstrip(b" \t")), []
-    while match := _TOKEN.match(raw, offset):
+    while len(ends) < most and (match := _TOKEN.match(raw, offset)):
         offset = match.end()
         ends.append(offset)
     return [end for end in ends if end < len(raw)]

@@ -81,7 +81,18 @@ def test_a_duration_of_several_units_is_one_figure() -> None:
     assert figures("[02d07h54m43s][HUGECTR][INFO]: 1 day, 2:03:04 at xla:0/3") == []
 
 
-@pytest.mark.parametrize("unit", ["1/2", "a1/", "1a-", "abcdef12-"])
+def test_a_rule_holds_no_figure() -> None:
+    assert figures("-------- 5 ........ 6.5 ~~~~~~~~~ -7 ........8") == ["5", "6.5", "-7", "8"]
+
+
+def test_prefixes_of_a_long_line_have_few_tokens() -> None:
+    """Each pair looks like a token of a prefix; what may follow each of them is read."""
+    assert len(prefix_ends(b"a: 1 " * 100)) == 32
+    assert len(prefix_ends(b"a: 1 " * 1000)) == 6
+    assert len(prefix_ends(b"a: 1 " * 100_000)) == 4
+
+
+@pytest.mark.parametrize("unit", ["1/2", "a1/", "1a-", "abcdef12-", "-", ".", "~"])
 def test_time_is_linear_in_the_length_of_a_string(unit: str) -> None:
     text = unit * 16_000  # with a square of the length it would take a minute
     begin = time.process_time()
