@@ -79,7 +79,8 @@ def prefix_ends(raw: bytes) -> list[int]:
     They are the ends of its first tokens: in a line of thousands of pairs each pair looks like one.
     """
     most = max(_FEWEST_TOKENS, _MOST_TOKENS * _USUAL // max(len(raw), _USUAL))
-    offset, ends = len(raw) - len(raw.lstrip(b" \t")), []
+    offset = len(raw) - len(raw.lstrip(b" \t"))
+    ends: list[int] = []
     while len(ends) < most and (match := _TOKEN.match(raw, offset)):
         offset = match.end()
         ends.append(offset)
