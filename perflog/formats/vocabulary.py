@@ -54,6 +54,9 @@ STATISTIC = rf"(?:{'|'.join(sorted(STATISTICS, key=len, reverse=True))}|p\d+(?:[
 KINDS = {"s": "time", "B": "size", "W": "power", "J": "energy"}
 """By base unit, the name of a number that has none."""
 
+SPEEDS = {"TFLOP/s": "tflops", "GB/s": "bandwidth"}
+"""By base unit, the name of a rate that has none."""
+
 TRAINING = frozenset(("train", "training"))
 EVALUATIONS = frozenset(
     "val valid validation validate validating eval evaluation evaluate evaluating test testing dev".split()

@@ -291,6 +291,25 @@ class FamilyShape(Struct, frozen=True, eq=False, dict=True):
         """Whether an undeclared number can become a row, or a setting of the run."""
         return self.line.table not in ("phases", None)
 
+    def line_after(
+        self, raw: bytes, end: int, text: str, names: FieldNames, units: Mapping[str, Unit], keeps_names: bool = False
+    ) -> Line | None:
+        """Return the Line of a string that is read after its prefix; None if its template does not match the string.
+
+        Args:
+            raw: The string.
+            end: The offset at which its prefix ends.
+            text: The template string of what follows.
+            names: The names of the fields.
+            units: The units that the string prints, by field.
+            keeps_names: Whether a field has the printed name as its key, also where a column has that name.
+        """
+        template = template_of("{_:p}" * bool(end) + text)
+        if template is None or template.match(raw) is None:
+            return None
+        line = self.line_of(template, names.from_keys, names.paths if keeps_names else None)
+        return replace(line, unit={**line.unit, **units})
+
     def line_of(
         self,
         template: Template,

@@ -11,14 +11,13 @@ import re
 from collections.abc import Sequence
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
-from perflog.formats.families.base import FamilyShape, FieldNames, counted, gap_text, spec_of, template_of
+from perflog.formats.families.base import FamilyShape, FieldNames, counted, gap_text, spec_of
 from perflog.formats.families.measured_lines import is_quantity, is_set
 from perflog.formats.model import Line
 from perflog.formats.surroundings import PREFIX, end_of_logger_prefix, prefix_ends
 from perflog.formats.template import literal
-from perflog.formats.vocabulary import CONFIGURED, COUNTED_UP, COUNTERS, LEVELS, NUMBERED, SENTENCE_WORDS
+from perflog.formats.vocabulary import CONFIGURED, COUNTED_UP, COUNTERS, KINDS, LEVELS, NUMBERED, SENTENCE_WORDS, SPEEDS
 from perflog.lazy_patterns import lazy_pattern
 from perflog.units import UNITS, Unit, base_of, unit_of
 
@@ -52,7 +51,7 @@ _GAPS = lazy_pattern(r"([ \t]+)")
 _MARK = lazy_pattern(r"[ \t]*(?::|->|=>)[ \t]+")
 _PART = lazy_pattern(
     rf"(?:(?P<key>{_WORD})=)?(?:(?P<shape>{_SHAPE})|(?P<whole>{_WHOLE})(?P<gap>[ \t]?)(?P<unit>{_SIZE})?)(?![\w.])"
-    rf"|(?P<word>{_WORD}|[0-9]+[A-Za-z]\w*)|(?P<other>[ \t]+|.)"
+    rf"|(?P<word>{_WORD}|[0-9]+[A-Za-z]\w*)|[ \t]+|."
 )
 _FIGURE = lazy_pattern(
     rf"(?i)(?P<name>{_WORD}(?:[ \t]{_WORD}){{0,2}})?(?P<mark>[ \t]?[=: \t][ \t]?)?(?P<number>{_NUMBER})"
@@ -75,9 +74,6 @@ _REFUSED = (
 ) - _PARAMETERS
 """Words for what programs number or count up, and words of sentences: such a line is no case."""
 
-_KINDS = {"s": "time", "TFLOP/s": "tflops", "GB/s": "bandwidth"}
-"""By base unit, how a result without a name is called."""
-
 
 def case_line(shape: FamilyShape, text: str) -> Line | None:
     """Return the Line of a string with a case and its results; None for another string."""
@@ -87,12 +83,10 @@ def case_line(shape: FamilyShape, text: str) -> Line | None:
     for end in dict.fromkeys((0, end_of_logger_prefix(bare), *after_names)):
         rest = raw[end:].decode("utf-8", "surrogateescape")
         case = _Case()
-        if _IS_CASE.match(rest) is None or not case.read(rest):
-            continue
-        template = template_of("{_:p}" * bool(end) + case.text)
-        if template is not None and template.match(raw) is not None:
-            line = shape.line_of(template, case.names.from_keys, case.names.paths)
-            return replace(line, unit={**line.unit, **case.units})
+        if _IS_CASE.match(rest) is not None and case.read(rest):
+            line = shape.line_after(raw, end, case.text, case.names, case.units, keeps_names=True)
+            if line is not None:
+                return line
     return None
 
 
@@ -173,15 +167,16 @@ class _Case(Struct):
             if not unit and found["unit"].lower().startswith(("ms/", "us/")):
                 unit, _, per = found["unit"].partition("/")
             base = base_of(unit)
-            if base not in (*_KINDS, "1/s") or (base == "s" and not unit):
+            if base not in ("s", "1/s", *SPEEDS):
                 return False
-            is_named = found["name"] or (words and is_quantity("_".join(words)))
-            name = found["name"] or ("" if is_named else _KINDS.get(base) or found["unit"].replace("/", "_per_"))
+            name = found["name"] or ""
+            if not name and not is_quantity("_".join(words)):
+                name = KINDS["s"] if base == "s" else SPEEDS.get(base) or found["unit"].replace("/", "_per_")
             if per:
                 name = f"{name} per {per}"
             if is_set(name.replace(" ", "_")) or SENTENCE_WORDS & set((found["name"] or "").lower().split()):
                 return False
-            taken = self.names.from_key(" ".join([*words, *([name] if name else [])]))
+            taken = self.names.from_key(" ".join([*words, name]).rstrip())
             self._add_text((found["name"] or "") + (found["mark"] or ""))
             self.text += f"{{{taken}:{spec_of(found['number'])}}}"
             self._add_text(found["gap"] + found["unit"] + found["after"])

@@ -255,7 +255,7 @@ def is_measured(
     if any(len(name) > _MOST_WORDS or (SENTENCE_WORDS - allowed) & set(name) for name in words) and not is_part:
         return False
     judged = [name for name in named if name in units] if are_pairs else named  # a pair without a unit may be a setting
-    if any(_NOT_MEASURED.search(plain_name(name)) for name in judged) or _prints_settings(template):
+    if any(map(is_set, judged)) or _prints_settings(template):
         return False
     if among_others:
         are_times = _ARE_TIMES.fullmatch(template.text) is not None and any(f.type != "d" for f in template.fields)

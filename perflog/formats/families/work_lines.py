@@ -7,16 +7,15 @@ else is on such a line: a sentence has a time too. A time that something waits f
 from __future__ import annotations
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
-from perflog.formats.families.base import FamilyShape, FieldNames, gap_text, spec_of, template_of
+from perflog.formats.families.base import FamilyShape, FieldNames, gap_text, spec_of
 from perflog.formats.model import Line
 from perflog.formats.number_units import NumberUnit, unit_of_number
 from perflog.formats.surroundings import PREFIX, end_of_logger_prefix, prefix_ends
 from perflog.formats.template import UNNAMED, literal
 from perflog.formats.token_line import TokenLine
 from perflog.formats.tokens import NAME, NUMBER, tokens
-from perflog.formats.vocabulary import SENTENCE_WORDS
+from perflog.formats.vocabulary import SENTENCE_WORDS, SPEEDS
 from perflog.lazy_patterns import lazy_pattern
 from perflog.units import UNITS, Unit, base_of, unit_of
 
@@ -60,7 +59,6 @@ _OF_SENTENCES = SENTENCE_WORDS - _VERBS - set("in of on for to at done took all"
 )
 _NO_NAMES = SENTENCE_WORDS - _VERBS | {"done", "took"}
 _ENDINGS = frozenset("done complete completed finished ready".split())
-_SPEEDS = {"GB/s": "bandwidth", "TFLOP/s": "tflops"}
 
 
 def work_line(shape: FamilyShape, text: str, kind: str) -> Line | None:
@@ -71,10 +69,8 @@ def work_line(shape: FamilyShape, text: str, kind: str) -> Line | None:
     raw = bare.encode("utf-8", "surrogateescape")
     for end in (end_of_logger_prefix(bare), len(raw) - len(raw.lstrip(b" \t")), *prefix_ends(raw)):
         work = _Work(TokenLine(tokens(raw[end:].decode("utf-8", "surrogateescape"))))
-        template = template_of(f"{'{_:p}' if end else ''}{work.text}") if work.is_read() else None
-        if template is not None and template.match(raw) is not None:
-            line = shape.line_of(template, work.names.from_keys)
-            return replace(line, unit={**line.unit, **work.units})
+        if work.is_read() and (line := shape.line_after(raw, end, work.text, work.names, work.units)) is not None:
+            return line
     return None
 
 
@@ -181,4 +177,4 @@ class _Work(Struct):
             return printed.replace("/", "_per_")
         if not unit and self.line.kind(k + 1) == NAME and base_of(unit_of(self.line.text(k + 2))[0]) == "1/s":
             return f"{self.line.text(k + 1)} {self.line.text(k + 2)}"  # `18.54 decode TPS`
-        return _SPEEDS.get(base_of(unit), "")
+        return SPEEDS.get(base_of(unit), "")

@@ -15,6 +15,7 @@ from perflog.formats.vocabulary import (
     EVALUATIONS,
     KINDS,
     PLACES,
+    SPEEDS,
     STATISTICS,
     TRAINING,
     field_name,
@@ -58,7 +59,6 @@ _BESIDE_STATISTICS = frozenset(
 _TELLS = frozenset("was were not no did does".split())  # among the words before a number, they make a sentence of them
 _ROUNDED = "rounded"  # the last part of the name of a counter that is printed with a factor: `step:1K`
 _RATES = frozenset(("1/s", "TFLOP/s"))  # base units of rates that are only in part in the name
-_SPEEDS = {"TFLOP/s": "tflops", "GB/s": "bandwidth"}  # the same, of what the number before took its time for
 _TIME_AT_END = lazy_pattern(r"(?<=\w)[ _](?:time|latency|tflops)$", re.IGNORECASE)
 _NAMES_OF = {
     "s": re.compile("time|sec|dur|cost|elapsed|latency|wall|data|batch|forward|backward", re.IGNORECASE),
@@ -248,7 +248,7 @@ class MeterNames(Struct):
 
     def _speed(self, unit: str) -> str:
         """Return the name of a speed of what the number before took its time for; "" for another number."""
-        return _SPEEDS.get(base_of(unit), "") if self.declaration.shape.line.table == "values" else ""
+        return SPEEDS.get(base_of(unit), "") if self.declaration.shape.line.table == "values" else ""
 
     def _has_unit_of_last(self, unit: str) -> bool:
         """Return whether a number has the unit of the one before it; in brackets, one that its name may have."""
@@ -333,7 +333,7 @@ class MeterNames(Struct):
         """
         label, unit = name_and_unit(key)
         whole = unit_of(key.replace(" ", ""))[0] if "/" in key else ""  # `TFLOP/s: 492.65`
-        unit = whole if base_of(whole) in {*_RATES, *_SPEEDS} else unit
+        unit = whole if base_of(whole) in {*_RATES, *SPEEDS} else unit
         if unit and (whole or base_of(unit) in _RATES):
             return key, unit
         is_time = base_of(unit) == "s" and key.startswith(label)  # `time_per_step_ms`, not `ms_per_step`
