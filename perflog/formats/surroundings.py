@@ -52,7 +52,7 @@ A number or a name with a colon could belong to the record before it.
 """
 
 _MOST_TOKENS, _FEWEST_TOKENS, _USUAL = 32, 4, 1000
-"""Tokens of a prefix, at most; of a line that is longer than usual, in bytes, as many less."""
+"""Tokens of a prefix, at most and at least; a line with more bytes than usual has fewer, in proportion."""
 
 PREFIX = rf"[ \t]*{TOKEN}+"
 """Pattern of what is before a line."""
@@ -73,12 +73,13 @@ LOGGER_PREFIX = (
 _LOGGED = lazy_pattern(LOGGER_PREFIX, re.ASCII)
 
 
-def prefix_ends(raw: bytes) -> list[int]:
+def prefix_ends(raw: bytes, every: bool = False) -> list[int]:
     """Return the offsets at which a prefix of a line may end, ascending; [] if nothing is before the line.
 
-    They are the ends of its first tokens: in a line of thousands of pairs each pair looks like one.
+    They are the ends of its first tokens, since in a line of thousands of pairs each pair looks like one. Who reads the
+    rest of the line after each of them needs a bound. `every`: of all tokens, for others.
     """
-    most = max(_FEWEST_TOKENS, _MOST_TOKENS * _USUAL // max(len(raw), _USUAL))
+    most = len(raw) if every else max(_FEWEST_TOKENS, _MOST_TOKENS * _USUAL // max(len(raw), _USUAL))
     offset = len(raw) - len(raw.lstrip(b" \t"))
     ends: list[int] = []
     while len(ends) < most and (match := _TOKEN.match(raw, offset)):

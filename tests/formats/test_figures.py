@@ -90,13 +90,14 @@ def test_prefixes_of_a_long_line_have_few_tokens() -> None:
     assert len(prefix_ends(b"a: 1 " * 100)) == 32
     assert len(prefix_ends(b"a: 1 " * 1000)) == 6
     assert len(prefix_ends(b"a: 1 " * 100_000)) == 4
+    assert len(prefix_ends(b"a: 1 " * 1000, every=True)) == 1999
 
 
 @pytest.mark.parametrize("unit", ["1/2", "a1/", "1a-", "abcdef12-", "-", ".", "~"])
 def test_time_is_linear_in_the_length_of_a_string(unit: str) -> None:
     text = unit * 16_000  # with a square of the length it would take a minute
     begin = time.process_time()
-    prefix_ends(text.encode())
+    prefix_ends(text.encode(), every=True)
     figure_spans(text)
     tokens(text)
     assert time.process_time() - begin < 10

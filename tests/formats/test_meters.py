@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 from msgspec.structs import replace
+from support.cost import cpu_growth
 from support.reading import Reading, read
 
 from perflog.errors import FormatError, InputError
@@ -1690,3 +1691,8 @@ def test_what_follows_a_number_is_looked_at_only_after_the_word_in() -> None:
     assert ends_counted(ended, line, "s", 3) and not ends_counted(ended, line, "s", len(line.parts))  # type: ignore[arg-type]
     ended.words = ["loss"]
     assert not ends_counted(ended, None, "s", 3)  # type: ignore[arg-type]  # no line is needed
+
+
+def test_the_cost_of_a_line_of_numbers_is_linear() -> None:
+    pattern = re.compile(MEASURED_PATTERN)
+    assert cpu_growth(lambda numbers: pattern.match("time: " + "1,2.5," * numbers), 500, 5000) < 40

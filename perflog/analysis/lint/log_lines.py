@@ -160,7 +160,7 @@ def _shortened(sample: object) -> str:
     text = str(sample)
     if len(text) > _SHOWN:
         raw = text.encode("utf-8", "surrogateescape")
-        text = raw[max(prefix_ends(raw), default=0) :].decode("utf-8", "surrogateescape")
+        text = raw[max(prefix_ends(raw, every=True), default=0) :].decode("utf-8", "surrogateescape")
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 

@@ -90,5 +90,5 @@ def _is_of_state(front: bytes) -> bool:
     """Return whether all that is before a state belongs to it: a label, a prefix, a description."""
     label = _LABEL.match(front)
     bare = front[label.end() if label else 0 :].lstrip(b" \t")
-    begins = [0, *prefix_ends(bare + b"%")]
+    begins = [0, *prefix_ends(bare + b"%", every=True)]
     return any(begin == len(bare) or _DESCRIPTION.fullmatch(bare, begin) is not None for begin in begins)
