@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -184,7 +185,7 @@ class _Chains:
             order.sort(key=lambda e: (e.begin_ns, str(started[e.run].at) if e.run in started else "", e.first_step))
         self._order = order
         self._neighbours = {(extent.log, extent.index): extent for extent in order}
-        self._checkpoints = _Checkpoints(tables, self._known)
+        self._checkpoints = _Checkpoints(tables, order)
         self._settings = _comparable(settings_by_run(tables))
         runs = tables.rows("runs")
         self._ids = {run: job_id(config) for run, config in runs.records("run", "config")}
@@ -265,18 +266,23 @@ class _Checkpoints:
     """The steps of checkpoints in the order of the job. `saved`: the steps that each run saved.
 
     They are printed, or in the path of a checkpoint. Where the steps start again in each epoch, neither gives the
-    order: there the checkpoint is of the last step before the line that reports its saving, by its path.
+    order: there the checkpoint is of the last step before the line that reports its saving, by its path. A path that
+    is saved again and again, such as `last.pt`, has the last of them before the run that loads it.
+
+    Args:
+        tables: The tables of the runs.
+        order: The runs in the order of their times.
     """
 
-    def __init__(self, tables: Tables, extents: Mapping[str, Extent]) -> None:
+    def __init__(self, tables: Tables, order: Sequence[Extent]) -> None:
         self.saved: dict[str, set[int]] = {}
-        self._by_name: dict[str, int] = {}
-        self._extents = extents
+        self._by_name: dict[str, dict[str, int]] = {}  # by run
+        self._order = {extent.run: extent for extent in order}
         orders: dict[str, tuple[Ints, Ints]] = {}
         milestones = tables.rows("milestones")
         rows = milestones.where(milestones.one_of("kind", [CHECKPOINT]))
         for run, line, step, name in rows.records("run", "line", "step", "name"):
-            if not self._extents[run].epoch:
+            if not self._order[run].epoch:
                 saved = step_of(step, name)
             else:
                 if run not in orders:
@@ -285,13 +291,18 @@ class _Checkpoints:
                 before = int(np.searchsorted(lines, line))
                 saved = int(highest[before - 1]) if before else None
                 if saved is not None and name is not None:
-                    self._by_name.setdefault(name, saved)
+                    self._by_name.setdefault(run, {})[name] = saved
             if saved is not None:
                 self.saved.setdefault(run, set()).add(saved)
 
     def step(self, run: str, step: int, name: str | None) -> int | None:
         """Return the step of a checkpoint that a run loads; None if it is not known."""
-        return self._by_name.get(name or "") if self._extents[run].epoch else step_of(step, name)
+        if not self._order[run].epoch:
+            return step_of(step, name)
+        before = takewhile(lambda each: each != run, self._order)
+        return next(
+            (known[name] for each in reversed([*before]) if name in (known := self._by_name.get(each, {}))), None
+        )
 
 
 def _highest_by_line(tables: Tables, run: str) -> tuple[Ints, Ints]:

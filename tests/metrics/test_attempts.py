@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from msgspec.structs import replace
 from support.jobs import Job
 from support.metrics_logs import by_hand
 
@@ -335,7 +336,7 @@ def test_the_line_in_which_a_launcher_restarts_and_the_checkpoint_that_a_run_loa
     before = Extent("a", "log", 1, 1, 9, 3, 9, None, 0, 0)
     lines = [{"line": line, "step": line, "kind": "checkpoint"} for line in (1, 9, 15, 20)]
     tables = Tables(by_hand("milestones", lines))
-    rows, checkpoints = tables.rows("milestones"), _Checkpoints(tables, {"r": before, "b": later})
+    rows, checkpoints = tables.rows("milestones"), _Checkpoints(tables, [replace(before, run="r"), later])
     assert _restarted(later, before, {"b": rows}) == 1
     assert _restarted(later, before, {"b": rows.where(rows["line"] >= 20)}) is None
     assert _restarted(later, Extent("a", "log", 1, -1, -1, -1, -1, None, 0, 0), {"b": rows}) is None
@@ -505,6 +506,18 @@ def test_steps_that_begin_again_in_each_epoch_are_in_the_order_of_the_job(tmp_pa
         [epoch, step] for epoch in range(1, 8) for step in range(10, 50, 10)
     ]
     assert whole.table("steps").step_time_s.tolist() == [2.0] * 12 + [2.5] * 16
+
+
+def test_a_checkpoint_with_one_path_is_the_last_that_was_saved(tmp_path: Path) -> None:
+    """The attempt before was in its sixth epoch when it failed."""
+    start = f"{STAMP.format(0, 0)}Starting training: world_size=64 batch_size=512\n"
+    again = start.replace("09:00", "09:08") + f"{STAMP.format(8, 0)}Loaded checkpoint from last.pt\n"
+    sixth = epochs(6, 6, 400).splitlines(keepends=True)[:2]
+    first = start + epochs(1, 5, 0, checkpoint="last.pt") + "".join(sixth)
+    log = read(first + again + epochs(6, 8, 480, checkpoint="last.pt"), tmp_path)
+    (found,) = perflog.metrics.goodput(log).to_dict("records")
+    assert (found["steps"], found["steps_lost"], found["repeated_s"], found["down_s"]) == (320, 20, 40, 40)
+    assert attempts(Tables(log))[log.run_keys[1].id].evidence.startswith("it loads the checkpoint of epoch 5, step 40,")
 
 
 def test_epochs_that_are_printed_again_without_a_restart(tmp_path: Path) -> None:
