@@ -167,7 +167,7 @@ class Ending(Struct, frozen=True):
 
     @property
     def ends_attempt(self) -> bool:
-        """Whether an attempt ended by it, and it did not go on."""
+        """Whether it ended the attempt: the job stopped there, or started again."""
         return self.is_proven and (self.restarts or not self.goes_on)
 
     @property

@@ -344,7 +344,8 @@ def runs(
     Conditions compare columns of table runs, settings, numbers of rows (steps, lines, unread) and metrics (step, loss,
     tokens/s) with =, !=, <, <=, >, >=, and ~ for "contains"; `and`, `or`, `not` and parentheses join them. `ingested`
     is when the log of a run was first read into the store, in UTC: `ingested >= 2026-03-01`. `median_step` is
-    the median of printed step times; `step` has those of traces too. `ended_by` is what ended a run that failed.
+    the median of printed step times; `step` has those of traces too. `ended_by` is what ended a run that failed, such
+    as `CUDA out of memory`.
     """
     from perflog.analysis.run_list import RunList
     from perflog.opening import load

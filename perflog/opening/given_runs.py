@@ -29,8 +29,7 @@ def log_of(given: Given, store: str | os.PathLike[str] | None = None) -> Log:
     """
     if isinstance(given, Log):
         return given
-    logs = list(_logs(without_tables([given]), store))
-    return combined(logs)
+    return combined(list(_logs(without_tables([given]), store)))
 
 
 def _logs(given: object, store: str | os.PathLike[str] | None) -> Iterator[Log]:

@@ -35,7 +35,7 @@ def perfetto(log: Given, path: str | os.PathLike[str]) -> int:
     A run of a text log has no times: its steps are laid end to end.
 
     Args:
-        log: One run: a log with one, of which `log.select(1)` is one of several; or its name, such as "run.txt#1".
+        log: A log with one run (`log.select(1)` chooses one of several), or the name of a run, such as "run.txt#1".
         path: The file. If its name ends in .gz, it is compressed.
 
     Returns:

@@ -67,8 +67,6 @@ def report(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
         >>> page.splitlines()[0]
         '<!doctype html>'
     """
-    if not runs:
-        raise UsageError("no runs are given", help="give a log, a path, a table, or a list of these")
     if format not in ("html", "md"):
         raise UsageError(f"there is no format {format!r} of reports", help="give html or md")
     options = Options(warmup, gpu, peak_tflops, flops, level, targets, gpu_hour)

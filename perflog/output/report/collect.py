@@ -118,8 +118,9 @@ def _logs_and_comparison(
 ) -> tuple[tuple[Log, ...], Comparison | None, str | None]:
     """Return the logs, their comparison, and the reason if several runs cannot be compared."""
     runs = without_tables(runs)
-    if len(runs) == 1 and not by and not (isinstance(runs[0], Mapping) and len(runs[0]) > 1):
-        return (log_of(runs[0], store),), None, None
+    sides = len(runs[0]) if len(runs) == 1 and isinstance(runs[0], Mapping) else len(runs)
+    if sides < 2 and not by:
+        return (log_of(runs, store),), None, None
     compared = resolve_sides(runs, store, by)
     logs = tuple(side.log for side in compared)
     rule = VerdictRule(level=options.level)

@@ -31,7 +31,7 @@ def overview_html(overview: Overview) -> Html:
     return join(
         (
             tag("p", repr(overview)),
-            tag("table", *(_row("td", row) for row in rows[: _MOST_ROWS + 1])) if overview.figures else "",
+            _table((), rows[: _MOST_ROWS + 1]) if overview.figures else "",
             tag("p", f"and {count(len(groups) - _MOST_ROWS, 'more row')}") if len(groups) > _MOST_ROWS else "",
             _titled_list("First", overview.outcome),
             _titled_list("Where the time goes", parts),
@@ -67,7 +67,7 @@ def comparison_html(comparison: Comparison) -> Html:
 
 def diagnosis_html(diagnosis: Diagnosis) -> Html:
     """Return the parts of a diagnosis as a table."""
-    return join((tag("p", repr(diagnosis)), _rows(diagnosis_presenter.parts(diagnosis))))
+    return join((tag("p", repr(diagnosis)), _table((), diagnosis_presenter.parts(diagnosis))))
 
 
 def track_html(track: Track) -> Html:
@@ -90,11 +90,7 @@ def _telling_parts(comparison: Comparison) -> Iterator[tuple[str, ...]]:
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Html:
-    return tag("table", _row("th", heads), *(_row("td", row) for row in rows))
-
-
-def _rows(rows: Iterable[Sequence[str]]) -> Html:
-    return tag("table", *(_row("td", row) for row in rows))
+    return tag("table", _row("th", heads) if heads else "", *(_row("td", row) for row in rows))
 
 
 def _row(cell: str, values: Iterable[str]) -> Html:
