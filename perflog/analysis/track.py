@@ -101,9 +101,8 @@ class Track(Struct, frozen=True):
     threshold: float
 
     def __repr__(self) -> str:
-        counts = f"{count(len(self.changes), 'change')} of {count(len(self.courses), 'metric')}"
         left_out = f", {count(len(self.left_out), 'run')} left out" if self.left_out else ""
-        return f"<perflog.Track by {self.by}: {counts}{left_out}>"
+        return f"<perflog.Track by {self.by}: {count(len(self.courses), 'metric')}{left_out}>"
 
     def _repr_html_(self) -> str:
         """The answer in sentences. Jupyter calls it."""
