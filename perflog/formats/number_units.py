@@ -24,6 +24,7 @@ SIZE = lazy_pattern(r"[KMGTkmgt]i?(?:[Bb]ytes?|[Bb]its?|[Bb])")  # a unit, and n
 _AMBIGUOUS = frozenset(("B", "b", "h", "min"))  # units that are also words: only without a space before them
 _TIME_PER = lazy_pattern(r"(?P<unit>[nuµm]?s)/(?!s(?:ec)?\b)[A-Za-z]{2,}")  # `22.1 ms/tok`
 _TIMED = lazy_pattern(r"time|elapsed|duration|eta\b", re.IGNORECASE)  # names of numbers with `m` as the minute
+_MOST_RATES = 16  # of a line
 _STATISTICS = STATISTICS.difference("min minimum total sum last spread".split()).union("p50 p90 p95 p99".split())
 
 
@@ -158,7 +159,8 @@ def _ends_in_rate(line: TokenLine, k: int) -> bool:
 
     In `Speed: 71.1 samples/sec 1971.6 tokens/sec` they are units, in `lr 0.1 tokens/sec 1971.6` a name.
     """
-    while k + 1 < len(line.parts) and line.kind(k) == NUMBER:
+    end = min(k + 2 * _MOST_RATES, len(line.parts) - 1)
+    while k < end and line.kind(k) == NUMBER:
         if line.kind(k + 1) != NAME or "/" not in line.text(k + 1):
             return False
         k += 2

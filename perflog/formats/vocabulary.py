@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from unicodedata import combining, normalize
 
@@ -23,6 +23,7 @@ NO_NAME = "[^A-Za-z0-9_]+"
 """Characters of a printed name that a field name cannot have; one `_` replaces each stretch of them."""
 
 _REFERENCE = lazy_pattern(r"\{(\w+)\}")
+_NAMES_KEPT = 1 << 14  # a log repeats its names
 
 LEVELS = ("TRACE", "DEBUG", "INFO", "SUCCESS", "NOTICE", "WARNING", "WARN", "ERROR", "CRITICAL", "FATAL")
 """Levels of loggers, as they print them."""
@@ -174,6 +175,7 @@ def field_of(name: str) -> str:
     return fields().get(plain_name(name), "")
 
 
+@lru_cache(_NAMES_KEPT)
 def field_name(text: str) -> str:
     """Return a printed name as a field name: `num_layers L` gives num_layers_L, and `Énergie` Energie."""
     if not text.isascii():
@@ -187,6 +189,7 @@ def name_in_script(text: str) -> str:
     return "" if field_name(name) == "".join(c for c in normalize("NFD", name) if not combining(c)) else name
 
 
+@lru_cache(_NAMES_KEPT)
 def plain_name(text: str) -> str:
     """Return a printed name as families of any program compare names: `Global Step` gives global_step."""
     return (field_name(text) or name_in_script(text)).lower()

@@ -10,16 +10,17 @@ from types import SimpleNamespace
 
 import pytest
 from msgspec.structs import replace
-from support.cost import cpu_growth
+from support.cost import calls, cpu_growth
 from support.reading import Reading, read
 
 from perflog.errors import FormatError, InputError
 from perflog.formats import tokens
 from perflog.formats.families.measured_lines import PATTERN as MEASURED_PATTERN
 from perflog.formats.families.meters import MeterFamily
-from perflog.formats.families.meters.line_words import ends_counted
+from perflog.formats.families.meters.line_words import end_of_call, ends_counted
 from perflog.formats.figures import name_spans
 from perflog.formats.loader.format_file import load
+from perflog.formats.number_units import unit_of_number
 from perflog.formats.registry import get, known
 from perflog.formats.token_line import TokenLine
 
@@ -1693,6 +1694,23 @@ def test_what_follows_a_number_is_looked_at_only_after_the_word_in() -> None:
     assert not ends_counted(ended, None, "s", 3)  # type: ignore[arg-type]  # no line is needed
 
 
-def test_the_cost_of_a_line_of_numbers_is_linear() -> None:
+@pytest.mark.parametrize(("first", "piece"), [("time: ", "1,2.5,"), ("time ", "平均 "), ("time ", "a\u200b")])
+def test_the_cost_of_a_line_of_numbers_is_linear(first: str, piece: str) -> None:
     pattern = re.compile(MEASURED_PATTERN)
-    assert cpu_growth(lambda numbers: pattern.match("time: " + "1,2.5," * numbers), 500, 5000) < 40
+    assert cpu_growth(lambda pieces: pattern.match(first + piece * pieces), 500, 5000) < 40
+
+
+def test_a_token_looks_only_at_what_is_next_to_it() -> None:
+    """A bracket that never closes, or a rate after each number, must not make each token look at all that follow."""
+
+    def reads(pieces: int) -> None:
+        end_of_call(TokenLine(tokens.tokens("a(" * pieces)), 1)
+        unit_of_number(TokenLine(tokens.tokens("1it/s " * pieces)), 0, "", {}, False)
+
+    def splits(pieces: int) -> None:
+        tokens.tokens("a(" * pieces)
+        tokens.tokens("1it/s " * pieces)
+
+    assert calls(lambda: reads(500)) - calls(lambda: splits(500)) == calls(lambda: reads(50)) - calls(
+        lambda: splits(50)
+    )

@@ -43,8 +43,14 @@ _STATISTICS_OF = rf"{_STATISTIC_PAIR}.*?{_STATISTIC_PAIR}"
 _MEMORY_IN_USE = rf"(?:mem(?:ory)?|vram|allocated|reserved|rss|max_ma)\b.*?[ \t:=]{_NUMBER}[ \t]?[kmgt]i?b\b"
 _LABEL = r"\[(?:bench(?:mark)?|perf(?:ormance)?|metrics?|results?|timing)\]"
 _SCRIPT = r"[^ -~\t]"  # a character, or a byte, of another script
-_IN_SCRIPT = rf".*?{_SCRIPT}[^:=]*(?:：|[:=])[ \t]*{_NUMBER}[ \t]*(?:{UNIT}\b|毫秒|微秒|ミリ秒|秒)"
-"""A number with its unit after a name in another script: `平均延迟: 12.3 ms`."""
+_IN_SCRIPT = (
+    rf"(?:[^:=]*[:=])*?[ -9;<>-~\t]*{_SCRIPT}[^:=]*(?:：|[:=])[ \t]*{_NUMBER}"
+    rf"[ \t]*(?:{UNIT}\b|毫秒|微秒|ミリ秒|秒)"
+)
+"""A number with its unit after a name in another script: `平均延迟: 12.3 ms`.
+
+Each name is looked at once, from its first such character on.
+"""
 _PART_WORDS = (
     "step|iter(?:ation)?|total|data|batch|load(?:ing)?|forward|fwd|backward|bwd|opt|optim|optimi[sz]er|loss|grad(?:ient)?s?"
     "|all[ _-]?reduce|reduce|all[ _-]?gather|comms?|communication|sync|h2d|host to device|overhead|other"

@@ -97,7 +97,8 @@ class PartialLines:
                     return (_surrounded(line, line.template, front),)
             text = raw.decode("utf-8", "surrogateescape")
             for family in self._families:
-                if family.required_literal in raw and (lines := family.lines(text)):
+                may_begin = family.required_literal in raw and kept_pattern(f"(?s:{family.pattern})").match(raw)
+                if may_begin and (lines := family.lines(text)):
                     return tuple(_surrounded(line, line.template, front) for line in lines)
         candidates = (x for line in self._holding(self._lines, raw) if line.read for x in _readings(line, raw))
         best = min(candidates, key=lambda x: x[2], default=None)

@@ -14,6 +14,7 @@ from perflog.lazy_patterns import lazy_pattern
 from perflog.units import STEP_WORDS, UNITS, base_of
 
 MOST_WORDS = 6  # of a name
+_LONGEST_CALL = 32  # tokens, from the opening bracket on
 _PLURAL = lazy_pattern(r"[a-z]+s")
 _DEVICE = lazy_pattern(r"[a-z]+:[0-9]{1,4}")
 _NAMES_PER_STEP = frozenset(("time", "speed"))  # of a number that is counted per step: `time: 7.5 s/iter`
@@ -66,7 +67,7 @@ def is_rank_label(line: TokenLine, k: int) -> bool:
 def end_of_call(line: TokenLine, k: int) -> int:
     """Return the index after brackets that stick to a name and hold names: `D(G(z))`; k if there are none."""
     depth = 0
-    for i in range(k, len(line.parts)):
+    for i in range(k, min(len(line.parts), k + _LONGEST_CALL)):
         if line.gap(i) or not (line.kind(i) == NAME or line.text(i) in ("(", ")")):
             return k
         depth += {"(": 1, ")": -1}.get(line.text(i), 0)

@@ -292,7 +292,8 @@ class MeterText(Struct):
             self.text += literal(f"{line.gap(k + 1)}{line.text(k + 1)}{line.gap(k + 2)}{line.text(k + 2)}")
             names.key_unit = unit
             return k + 2
-        inside = list(takewhile(lambda part: part.kind in (NAME, MARK) and part.text not in ")(", line.parts[k + 1 :]))
+        longest = line.parts[k + 1 : k + 2 + MOST_WORDS]
+        inside = list(takewhile(lambda part: part.kind in (NAME, MARK) and part.text not in ")(", longest))
         end = k + 1 + len(inside)
         words = [part.text for part in inside if part.kind == NAME]
         if words and len(inside) <= MOST_WORDS and line.text(end + 1) in after:
