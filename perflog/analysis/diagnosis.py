@@ -48,9 +48,16 @@ if TYPE_CHECKING:
 
     from perflog.log import Log
 
+_OF_HANGS = (None, "collective_timeout", "stuck_watchdog", "remote_exit")
+"""Kinds of failures with which a job ends that hangs."""
+
+_OF_A_HANG = (
+    "the flight recorder's dumps (TORCH_FR_BUFFER_SIZE=2000, TORCH_NCCL_DUMP_ON_TIMEOUT=1), or `py-spy dump` of the "
+    "processes while they hang"
+)
 _SETTLES = {
-    "collective_timeout": "the flight recorder's dumps (TORCH_FR_BUFFER_SIZE=2000, TORCH_NCCL_DUMP_ON_TIMEOUT=1), or "
-    "`py-spy dump` of the processes while they hang",
+    "collective_timeout": _OF_A_HANG,
+    "stuck_watchdog": _OF_A_HANG,
     "nccl_error": "NCCL_DEBUG=WARN, and the logs of all nodes",
     "remote_exit": "the output of all ranks (`torchrun --tee 3`), and the kernel's log of each node",
     SILENT: "the kernel's log of its node (`dmesg -T`), and the scheduler's record of the job",
@@ -201,7 +208,7 @@ def _ended(tables: Tables, logs: Mapping[str, str], names: Sequence[str]) -> Dia
     earlier = [_earlier(ending, logs) for ending in ended]
     timeouts = [row for ending in final for row in ending.rows if row.kind == "collective_timeout"]
     stuck = _stuck(tables, names, timeouts)
-    if stuck is not None and all(ending.judged.kind in (None, "collective_timeout", "remote_exit") for ending in final):
+    if stuck is not None and all(ending.judged.kind in _OF_HANGS for ending in final):
         return stuck
     chosen = located(joined(final), tables) if final else (ended[-1] if ended else None)
     if chosen is None:

@@ -155,11 +155,11 @@ class Ending(Struct, frozen=True):
         return f"{title} on {who}{line}"
 
     def _detail(self) -> str:
-        """Return which collective timed out, and when, or which error of the device the first failure names."""
+        """Return which collective timed out or that a watchdog was stuck, and when, or which error the device has."""
         rows = self.judged.first
         if self.judged.kind == "gpu_error" and rows:
             return detail_of(rows[0].message)
-        if self.judged.kind != "collective_timeout":
+        if self.judged.kind not in ("collective_timeout", "stuck_watchdog"):
             return ""
         ops, waits = {row.op for row in rows} - {None}, [row.waited_s for row in rows if row.waited_s is not None]
         after = f"after {show(min(waits), 's')}" if waits else ""

@@ -44,7 +44,8 @@ parsing.match: spliced_lines object_lines scanner stamp_layouts line_stamps part
 parsing.match.ordered: __init__ table_cells segments header_rows joined_names table_evidence bar_table bar_roles
 parsing.match.ordered: bar_states block_bodies setting_blocks
 parsing.match.ordered: indented_headings fact_lines ordered_lines
-parsing.failures: kinds origins failure failure_list log_starts stalled_ranks reader rows first_cause __init__
+parsing.failures: kinds origins failure failure_list log_starts stalled_ranks wrapped_lines
+parsing.failures: reader rows first_cause __init__
 parsing.assemble: column_values printed_times
 parsing.assemble.runs: __init__ run_state run_failures printed_steps run_headings run_boundaries run_machine
 parsing.assemble.runs: run_tracker line_account

@@ -30,7 +30,7 @@ _DEVICES = ("gpu_fault",)
 _ON_GPU = ("gpu_error", "xid_application", "device_assert", "gpu_fault")
 _EITHER = (
     "xid_application", "collective_mismatch", "lost_process", "port_error", "link_error", "collective_timeout",
-    "nccl_error", "rendezvous_timeout", "no_progress", "killed", "actor_died", "abort", "terminated",
+    "stuck_watchdog", "nccl_error", "rendezvous_timeout", "no_progress", "killed", "actor_died", "abort", "terminated",
 )  # fmt: skip
 _OF_SIGNALS = {9: "killed", 11: "segmentation_fault", 7: "crash", 4: "crash", 8: "crash"}
 _SIGNALS = {code: kind for signal, kind in _OF_SIGNALS.items() for code in (-signal, 128 + signal)}
@@ -46,7 +46,7 @@ _OF_OTHERS = {"lost_process": "another process reports that it no longer answers
 """Why a rank is named, for kinds that another process than the failed one prints."""
 
 _NO_FIRST = "its message names no first process"
-_WITHOUT_PROCESS = ("terminated", "rendezvous_timeout", "no_progress", "nccl_error")
+_WITHOUT_PROCESS = ("terminated", "rendezvous_timeout", "no_progress", "nccl_error", "stuck_watchdog")
 
 _EITHER_OF_BOTH = "detected by watchdog at work"
 """What a watchdog prints of a time-out, and of an error too."""
@@ -362,7 +362,8 @@ def _of_either(rows: Sequence[FailureRow], seen: Collection[int], world_size: in
                 and _of_echoes(rows, seen, world_size) is not None
             ):
                 continue
-            return _of_timeouts(failures, seen, world_size)
+            stuck = [row for row in rows if row.kind == "stuck_watchdog"]
+            return _of_timeouts(failures, stuck, seen, world_size)
         if kind == "rendezvous_timeout" and (absent := _named_absent(failures)):
             return Judgement(kind, failures, absent, SURE, "the message names the ranks that did not come")
         processes = {process_of(row) for row in failures}
@@ -396,8 +397,13 @@ def _rank_or_node(row: FailureRow) -> str:
     return f"rank {row.rank}" if row.rank is not None else row.node or ""
 
 
-def _of_timeouts(failures: Sequence[FailureRow], seen: Collection[int], world_size: int | None) -> Judgement:
-    """Collectives timed out: the ranks that lack them hold the others up."""
+def _of_timeouts(
+    failures: Sequence[FailureRow], stuck: Sequence[FailureRow], seen: Collection[int], world_size: int | None
+) -> Judgement:
+    """Collectives timed out: the ranks that lack them hold the others up.
+
+    `stuck`: watchdogs that made no progress. Their ranks cannot report a time-out.
+    """
     kind = "collective_timeout"
     if absent := _named_absent(failures):
         return Judgement(kind, list(failures), absent, SURE, "the message names the ranks that did not come")
@@ -405,9 +411,10 @@ def _of_timeouts(failures: Sequence[FailureRow], seen: Collection[int], world_si
         lagging = _lagging(failures, column)
         if lagging:
             return Judgement(kind, list(failures), lagging, LIKELY, f"it {what} fewer collectives than the others")
-    printed = {row.rank for row in failures if row.rank is not None}
+    printed = {row.rank for row in (*failures, *stuck) if row.rank is not None}
+    is_excerpt = min(row.line for row in (*failures, *stuck)) == 1
     whole_job = all(row.group is None or _DEFAULT_GROUP.search(row.group) for row in failures)
-    absent = _absent(printed, seen, world_size, failures[0].line == 1) if whole_job else []
+    absent = _absent(printed, seen, world_size, is_excerpt) if whole_job else []
     if absent:
         first, last = min(printed | set(absent)), max(printed | set(absent))
         why = f"the only {'rank' if len(absent) == 1 else 'ranks'} of {first} to {last} without a time-out"

@@ -9,7 +9,8 @@ only the first is kept, with the number of repeats. The same holds for each noti
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -56,6 +57,7 @@ from perflog.parsing.failures.origins import (
     split_labels,
 )
 from perflog.parsing.failures.stalled_ranks import StalledRanks
+from perflog.parsing.failures.wrapped_lines import wrapped_lines
 from perflog.parsing.match.line_stamps import StampReader
 from perflog.parsing.match.prefilter import held_literals
 from perflog.parsing.match.records import MAX_TEXT, Batch, FormatLine, strings
@@ -167,7 +169,8 @@ class FailureReader:
         if not self._logs:
             self._starts.find(batch)
         self._mark_refusals(batch)
-        (positions, warnings), belongs = _positions(lines, batch), []
+        positions, warnings = _positions(lines, batch)
+        belongs: list[int] = []
         if not len(positions):
             return positions
         rows = batch.rows(positions)
@@ -178,15 +181,23 @@ class FailureReader:
             return positions[:0]
         known = len(self.failures)
         view = memoryview(batch.chunk.data)
-        for k in self._rows_to_read(hits.tolist(), len(positions)):
+        wrapped, after = wrapped_lines(batch, positions, starts, ends), 0
+        for k in self._rows_to_read(_with_begins(hits.tolist(), wrapped), len(positions)):
+            if k < after:
+                continue
             position = positions.item(k)
             part = position & PART_MASK
             if part and _LIST_ITEM.match(batch.text(position - part)):
                 self._goes_on = False
                 continue
-            text = str(view[starts[k] : ends[k]], "utf-8", "backslashreplace").rstrip("\r\n \t")
             self._is_warning = position in warnings
-            self._goes_on = self._read(position, text)
+            message = range(k, wrapped.get(k, k) + 1)
+            if len(message) > 1 and self._read(position, _text(view, starts, ends, message)):
+                self._goes_on, after = True, message.stop
+                belongs += message
+                self._extend(position, positions.item(message[-1]) >> PART_BITS)
+                continue
+            self._goes_on = self._read(position, _text(view, starts, ends, message[:1]))
             if self._goes_on:
                 belongs.append(k)
         new = self.failures[known:]
@@ -194,6 +205,12 @@ class FailureReader:
         self._unanswered += [failure for failure in new if failure.kind.plain and failure.traced]
         self._mark_refusals(batch)
         return positions[belongs]
+
+    def _extend(self, position: int, last_line: int) -> None:
+        """Let the failure that begins at a position end in this line."""
+        newest = self._list.newest
+        if newest is not None and newest.position == position:
+            newest.last_line = last_line
 
     def _mark_refusals(self, batch: Batch) -> None:
         """Mark the exceptions that a server answers with a status that blames the client, in the next line."""
@@ -501,6 +518,17 @@ class FailureReader:
             for failure, time, clock in zip(here, stamps.time.tolist(), stamps.clock.tolist(), strict=True):
                 if time >= 0 and clock >= 0:
                     failure.time, failure.clock = time, CLOCKS[clock]
+
+
+def _with_begins(hits: Sequence[int], wrapped: Mapping[int, int]) -> list[int]:
+    """Return the rows that may report a failure, with the first row of each wrapped message that holds one."""
+    begins = [begin for begin, last in wrapped.items() if bisect_left(hits, begin) < bisect_right(hits, last)]
+    return sorted({*hits, *begins})
+
+
+def _text(view: memoryview, starts: Ints, ends: Ints, rows: Iterable[int]) -> str:
+    """Return the string of a message in these rows: one, or several that a terminal made of it."""
+    return "".join(str(view[starts[k] : ends[k]], "utf-8", "backslashreplace") for k in rows).rstrip("\r\n \t")
 
 
 def _holding_needles(texts: pa.Array) -> Mask:

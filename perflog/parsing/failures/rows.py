@@ -121,7 +121,7 @@ def _row(failure: Failure, run: str) -> FailureRow:
         seq=_number(values, "seq"),
         last_enqueued=_number(values, "last_enqueued"),
         last_completed=_number(values, "last_completed"),
-        waited_s=None if (waited := _number(values, "waited_ms")) is None else waited / 1e3,
+        waited_s=_waited(values),
         exit_code=exit_code,
         peer=values.get("absent") or values.get("peer_address") or values.get("tasks"),
     )
@@ -157,6 +157,12 @@ def rank_in_name(file: str) -> int | None:
     """Return the rank that the name of a file states, after the word `rank`."""
     match = _RANK_IN_NAME.search(file)
     return None if match is None or _WORD_BEFORE.search(file[: match.start()]) else int(match[1])
+
+
+def _waited(values: Mapping[str, str]) -> float | None:
+    """Return how long a process had waited, in seconds."""
+    seconds, milliseconds = _number(values, "waited_s"), _number(values, "waited_ms")
+    return milliseconds / 1e3 if milliseconds is not None else seconds
 
 
 def _number(values: Mapping[str, Any], name: str) -> int | None:

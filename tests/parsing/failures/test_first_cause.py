@@ -405,6 +405,14 @@ def test_who_has_no_time_out_holds_the_others_up(name: str) -> None:
     assert judged(*map(timeout, ranks), **options) == expected
 
 
+def test_a_rank_with_a_stuck_watchdog_cannot_report_a_time_out() -> None:
+    assert judged(*map(timeout, (0, 1, 3))) == ("collective_timeout", [2], "likely")
+    assert judged(*map(timeout, (0, 1, 3)), row("stuck_watchdog", 2)) == ("collective_timeout", [], "unknown")
+    excerpt = numbered(row("stuck_watchdog", 2), *map(timeout, (0, 3, 4)), start=1)
+    assert judge(excerpt).ranks == []
+    assert judged(row("stuck_watchdog", 2)) == ("stuck_watchdog", [], "unknown")
+
+
 @pytest.mark.parametrize(
     ("start", "options", "absent"),
     [(1, {}, []), (1, {"ranks_seen": [1]}, [1]), (1, {"world_size": 4}, [1]), (2, {}, [1])],
