@@ -208,13 +208,26 @@ def print_duration(seconds: float, decimals: int | None = None) -> str:
 def scale(value: float, unit: str) -> tuple[str, float]:
     """The unit in which a value in a base unit is read best, and its factor: 0.02 s gives ms and 0.001.
 
-    A size that is a multiple of 1,000 bytes and not of 1,024 was printed in decimal units: 1 MB is not 976.6 KiB.
+    A size that is a multiple of 1,000 bytes and not of 1,024 was printed in decimal units: 1 MB is not 976.6 KiB. So
+    was one that only they show in few digits: 4096 MB is not 3.815 GiB.
     """
     if unit == "1":
         return "%", 0.01
-    if unit == "B" and value % 1000 == 0 != value % 1024:
-        unit = "round bytes"
+    if unit == "B" and value and value % 1000 == 0:
+        binary, decimal = (_first_step(value, steps) for steps in ("B", "round bytes"))
+        only_decimal = _is_short(value / decimal[1]) and not _is_short(value / binary[1])
+        return decimal if value % 1024 or only_decimal else binary
+    return _first_step(value, unit)
+
+
+def _first_step(value: float, unit: str) -> tuple[str, float]:
+    """Return the largest unit of a kind in which a value is at least 1, and its factor."""
     return next(((name, factor) for name, factor in _STEPS.get(unit, ()) if abs(value) >= factor), (unit, 1.0))
+
+
+def _is_short(value: float) -> bool:
+    """Return whether four digits show a value exactly."""
+    return float(f"{value:.4g}") == value
 
 
 _MOST_IN_FULL = 1e12  # larger numbers are shown with an exponent

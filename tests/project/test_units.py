@@ -44,6 +44,6 @@ def test_many_numbers_in_words(numbers: Sequence[int], text: str) -> None:
 
 
 def test_a_size_has_the_units_in_which_it_is_round() -> None:
-    sizes = [1e6, 2.0**20, 1.5e9, 12.5 * 2**30, 1024e3, 12e3, 1e6 + 1, 999.0, 0.0]
-    texts = "1 MB, 1 MiB, 1.5 GB, 12.5 GiB, 1000 KiB, 12 kB, 976.6 KiB, 999 B, 0 B"
+    sizes = [1e6, 2.0**20, 1.5e9, 12.5 * 2**30, 1024e3, 12e3, 1e6 + 1, 999.0, 0.0, 4096e6, 65536e3]
+    texts = "1 MB, 1 MiB, 1.5 GB, 12.5 GiB, 1000 KiB, 12 kB, 976.6 KiB, 999 B, 0 B, 4.096 GB, 62.5 MiB"
     assert [show(size, "B") for size in sizes] == texts.split(", ")
