@@ -5,7 +5,7 @@ checkpoint is loaded, at a step that the earlier run saved, or reached where it 
 clocks in order, as far as the logs have any. A restart on another number of ranks has other settings of its world: it
 continues a run of the same log, or of the same job id. Runs of a sweep or of an array of jobs load no checkpoint of
 each other. A run of the same log with the same settings that goes on at a step which the run before it reached
-continues that run, too.
+continues that run, too; at its first step only if that run failed.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from perflog.metrics.run_moments import moments
 from perflog.metrics.run_tables import Tables, computed_of_all
 from perflog.metrics.settings_by_run import settings_by_run
 from perflog.metrics.step_orders import epoch_lengths, step_order
+from perflog.parsing.failures.rows import FATAL
 from perflog.settings.run_settings import Settings, incidental_test
 from perflog.tables.arrow import with_column
 from perflog.tables.columns import NULL, Rows
@@ -190,6 +191,9 @@ class _Chains:
         runs = tables.rows("runs")
         self._ids = {run: job_id(config) for run, config in runs.records("run", "config")}
         self._labels = dict(runs.records("run", "label"))
+        failures = tables.rows("failures")
+        failures = failures.where(failures.one_of("severity", [FATAL]))
+        self._failed = dict(failures.records("run", "last_line"))  # the last line of the last failure
         self._job_of: dict[str, list[str]] = {}
 
     def attempts(self) -> dict[str, Attempt]:
@@ -226,13 +230,19 @@ class _Chains:
         return None
 
     def _went_back(self, before: Extent, extent: Extent) -> _Continued | None:
-        """The run before in the log, if a run with its settings goes on at a step that it reached after its first."""
-        is_within = before.first_step < extent.first_step <= before.last_step
+        """The run before in the log, if a run with its settings goes on at a step that it reached after its first.
+
+        Or at its first one, if the run before failed after its last.
+        """
+        has_failed = self._failed.get(before.run, 0) > before.last_step_line
+        is_within = before.first_step + (not has_failed) <= extent.first_step <= before.last_step
         differing = _differing(self._settings[before.run], self._settings[extent.run], same_log=True)
         labels = {self._labels[before.run], self._labels[extent.run]} - {None}
         if not is_within or differing or len(labels) > 1 or not _follows(before, extent):
             return None
         evidence = f"it goes on at {extent.position(extent.first_step)}, which the attempt before reached"
+        if extent.first_step == before.first_step:
+            evidence = f"it starts again at {extent.position(extent.first_step)}, and the attempt before failed"
         return before, (None, extent.first_step_line, evidence)
 
     def _evidence(self, earlier: Extent, extent: Extent, step: int | None) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -189,7 +190,50 @@ def test_a_program_that_prints_its_start_again_and_goes_back(
     assert numbers(log) == numbers_of_runs
     if numbers_of_runs == [1, 2]:
         (row,) = perflog.metrics.goodput(log).to_dict("records")
-        assert (row["attempts"], row["steps_lost"], row["down_s"], row["stall_s"]) == (2, 10, 162, 0)
+        assert (row["attempts"], row["steps_lost"], row["down_s"], row["stall_s"]) == (2, 10, 160, 0)
+
+
+_START = ("Starting training on 8 GPUs", "model: resnet50", "Loading data set c4")
+_FAILURE = ("Traceback (most recent call last):", '  File "train.py", line 1, in main', "RuntimeError: CUDA error: no")
+
+
+def each_tenth(first: int, last: int, at: int, epochs: bool) -> list[str]:
+    """Lines of ten steps of a second each. `at`: seconds before the first of them."""
+    found = []
+    for n, step in enumerate(range(first, last + 1, 10), 1):
+        minute, second = divmod(at + 10 * n, 60)
+        epoch, within = divmod(step - 1, 100)
+        counted = f"Epoch [{epoch + 1}/12] step [{within + 1}/100]" if epochs else f"step {step}"
+        found.append(f"2026-05-01 10:{minute:02d}:{second:02d} INFO {counted} loss: {3 - step / 500:.4f}")
+    return found
+
+
+@pytest.mark.parametrize("header", [_START, ()])
+@pytest.mark.parametrize("epochs", [False, True])
+def test_each_tenth_step_is_printed_before_and_after_a_restart(
+    header: Sequence[str], epochs: bool, tmp_path: Path
+) -> None:
+    text = [*header, *each_tenth(10, 360, 0, epochs), *_FAILURE, *header, *each_tenth(310, 600, 480, epochs), ""]
+    log = read("\n".join(text), tmp_path)
+    (row,) = perflog.metrics.goodput(log).to_dict("records")
+    assert (row["wall_s"], row["training_s"], row["repeated_s"], row["down_s"]) == (770, 590, 60, 120)
+    if numbers(log) == [1, 2]:
+        assert "600 steps (60 done again)" in perflog.overview(log).what
+
+
+@pytest.mark.parametrize("epochs", [False, True])
+def test_a_program_that_failed_starts_again_from_its_first_step(epochs: bool, tmp_path: Path) -> None:
+    text = [*_START, *each_tenth(10, 360, 0, epochs), *_FAILURE, *_START, *each_tenth(10, 300, 480, epochs), ""]
+    log = read("\n".join(text), tmp_path)
+    assert numbers(log) == [1, 2]
+    assert "1 job, 2 attempts, 360 steps (300 done again)" in perflog.overview(log).what
+    assert log.arrow("runs")["first_line"].to_pylist() == [4, 43]
+    assert [json.loads(config)["model"] for config in log.arrow("runs")["config"].to_pylist()] == ["resnet50"] * 2
+
+
+def test_without_a_failure_the_steps_may_be_those_of_another_rank(tmp_path: Path) -> None:
+    text = [*_START, *each_tenth(10, 360, 0, False), *_START, *each_tenth(10, 360, 0, False), ""]
+    assert numbers(read("\n".join(text), tmp_path)) == [None]
 
 
 def test_a_restart_between_two_printed_steps(tmp_path: Path) -> None:

@@ -303,13 +303,19 @@ def test_a_moment_has_its_date_if_the_clock_has_one(hours: float, clock: str, te
     assert moment(round(hours * 3600 * 10**9), clock) == text
 
 
-@pytest.mark.parametrize(("loaded", "first"), [(None, 20), (10, 11), (19, 20), (30, 20)])
+@pytest.mark.parametrize(
+    ("loaded", "done", "first"), [(None, 1, 20), (None, 5, 16), (10, 5, 11), (19, 1, 20), (30, 1, 20)]
+)
 def test_an_attempt_begins_behind_its_checkpoint(
-    loaded: int | None, first: int, monkeypatch: pytest.MonkeyPatch
+    loaded: int | None, done: int, first: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Without one, with the steps that its first line covers."""
     extent: Any = SimpleNamespace(run="r", first_step=20)
+    lines = SimpleNamespace(places=np.array([20, 25]), steps_done=np.array([done, 5]))
+    monkeypatch.setattr(module, "step_lines", lambda *_: lines)
     monkeypatch.setattr(module, "attempts", lambda _: {"r": SimpleNamespace(step=loaded)})
     tables: Any = None
     assert module._first_step(tables, extent) == first
     monkeypatch.setattr(module, "attempts", lambda _: {})
+    monkeypatch.setattr(module, "step_lines", lambda *_: None)
     assert module._first_step(tables, extent) == 20

@@ -199,8 +199,9 @@ def _covered(tables: Tables, run: str) -> Ints:
     steps = steps.where(lines)
     covers = np.maximum(steps["steps_averaged"], 1)
     in_epoch = np.diff(steps["epoch"]) == 0
-    if len(last) > _FEW and not (covers > 1).any() and _is_regular(strides := np.diff(last)[in_epoch]):
-        covers = np.minimum(int(np.median(strides)), np.maximum(steps["step"], 1))  # each tenth step is printed
+    if len(last) > _FEW and _is_regular(strides := np.diff(last)[in_epoch]):
+        stride = np.minimum(int(np.median(strides)), np.maximum(steps["step"], 1))  # each tenth step is printed
+        covers = np.where(covers > 1, covers, stride)
     loaded = attempts(tables)[run].step
     if len(last) and loaded is not None and loaded < last[0]:
         covers[0] = min(covers[0], last[0] - loaded) if run in epoch_lengths(tables) else last[0] - loaded

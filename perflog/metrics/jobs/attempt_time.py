@@ -37,6 +37,8 @@ from perflog.metrics.jobs.job_intervals import (
 from perflog.metrics.jobs.pause_marks import Mark, marks, seconds_of, stamped_seconds
 from perflog.metrics.jobs.usual_steps import UsualSteps
 from perflog.metrics.run_tables import Tables, computed_of_all
+from perflog.metrics.step_orders import step_order
+from perflog.statistics.groups import distinct
 from perflog.statistics.samples import median
 
 _DATA = lazy_pattern(r"(?:^|[^a-z])(?:data|dataloader|batch.generator|load|loader|fetch|input)(?![a-z])", re.IGNORECASE)
@@ -46,7 +48,9 @@ _END_S = 60.0  # from this and ten usual steps on, what follows the last step is
 _STALL_STEPS, _STALL_S = 10.0, 1.0  # shortest stall, a pause for an unknown reason: in usual steps, and in seconds
 
 
-def attempt_time(tables: Tables, extent: Extent, again_from: int | None, until: int | None) -> list[Interval]:
+def attempt_time(
+    tables: Tables, extent: Extent, again_from: int | None, until: int | None, since: int | None = None
+) -> list[Interval]:
     """Return the intervals of an attempt, in order; empty if its lines have no time.
 
     Args:
@@ -54,11 +58,12 @@ def attempt_time(tables: Tables, extent: Extent, again_from: int | None, until: 
         extent: The attempt.
         again_from: Step in the order of the job from which on a later attempt does the steps again.
         until: Time at which the next attempt begins, on the same clock.
+        since: Time at which the attempt before ends, on the same clock.
     """
     steps = step_lines(tables, extent)
     if steps is None:
         return []
-    intervals = _Tiling(tables, extent, steps, again_from, until).intervals
+    intervals = _Tiling(tables, extent, steps, again_from, until, since).intervals
     known_by = {ELAPSED: {STAMPS: ELAPSED}, STEPS: {STAMPS: PRINTED, STEPS: PRINTED}}.get(extent.clock or "", {})
     for interval in intervals:
         interval.known_by = known_by.get(interval.known_by, interval.known_by)
@@ -69,9 +74,15 @@ class _Tiling:
     """Divides the time of an attempt into intervals, from its first line to its last."""
 
     def __init__(
-        self, tables: Tables, extent: Extent, steps: StepLines, again_from: int | None, until: int | None
+        self,
+        tables: Tables,
+        extent: Extent,
+        steps: StepLines,
+        again_from: int | None,
+        until: int | None,
+        since: int | None,
     ) -> None:
-        self._tables, self._extent, self._steps, self._until = tables, extent, steps, until
+        self._tables, self._extent, self._steps, self._until, self._since = tables, extent, steps, until, since
         self._again = again_from
         self._marks = marks(tables, extent)
         by_line = np.searchsorted(steps.lines, [mark.line for mark in self._marks])
@@ -102,6 +113,8 @@ class _Tiling:
         count = int(steps.steps_done[0])
         end = int(steps.times[0])
         took = round((steps.seconds[0] if is_printed else usual) * count * NS)
+        if self._since is not None and self._chain.position == end:  # no line shows when the attempt began
+            self._chain.position = max(self._since, end - took)
         took = min(took, end - self._chain.position)
         before = [mark.at for mark, gap in zip(self._marks, self._gap_of, strict=True) if gap == 0]
         startup_end = max((at for at in before if at is not None and at <= end), default=None)
@@ -225,12 +238,13 @@ class _Tiling:
         return bool(((lines > first) & (lines < last)).any())
 
     def _done_again(self, line_index: int) -> int:
-        """Return how many steps are printed again between two step lines: an attempt that loads a checkpoint."""
+        """Return how many steps are done again between two step lines: an attempt that loads a checkpoint."""
         rows = self._tables.rows_of("steps", self._extent.run)
         rows = rows.where((rows["copy"] > 1) & rows.known("step"))
         first, last = self._steps.lines[line_index - 1], self._steps.lines[line_index]
-        again = set(rows["step"][(rows["line"] > first) & (rows["line"] < last)].tolist())
-        return len(again) if len(again) > 1 else 0  # other ranks print the last step, too
+        rows = rows.where((rows["line"] > first) & (rows["line"] < last))
+        again = len(distinct(step_order(self._tables, rows)))
+        return again * max(int(np.median(self._steps.steps_done)), 1) if again > 1 else 0  # ranks print the last, too
 
     def _waits_for_data(self, line_index: int, pause: float) -> bool:
         """Whether a printed phase of the step waited for data for most of a pause."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from perflog.metrics.attempts import Extent, attempts, extents
-from perflog.metrics.jobs.attempt_clock import on_a_clock
+from perflog.metrics.jobs.attempt_clock import on_a_clock, step_lines
 from perflog.metrics.jobs.attempt_time import attempt_time
 from perflog.metrics.jobs.job_intervals import DOWN, ELAPSED, KINDS, RELATIVE, STAMPS, Interval
 from perflog.metrics.options import Options
@@ -120,7 +120,8 @@ def _job_timeline(tables: Tables, job: str, members: Sequence[Extent]) -> JobTim
         again = min((_first_step(tables, each) for each in after if each.first_step >= 0), default=None)
         comparable = [each for each in after if _same_clock(extent, each)]
         until = comparable[0].begin_ns if comparable and comparable[0] is after[0] else None
-        intervals = attempt_time(tables, extent, again, until)
+        since = found.intervals[-1][2].end if found.intervals and _same_clock(members[place - 1], extent) else None
+        intervals = attempt_time(tables, extent, again, until, since)
         if intervals and not found.is_stamped and extent.clock in RELATIVE:
             found.whole = len(members) == 1 and clock == ELAPSED
             begin = found.intervals[-1][2].end if found.intervals else 0
@@ -152,10 +153,12 @@ def moment(time_ns: int, clock: str) -> str:
 
 
 def _first_step(tables: Tables, extent: Extent) -> int:
-    """Return the first step of an attempt: the step after its checkpoint, if it prints only every tenth."""
+    """Return the first step of an attempt: the step after its checkpoint, or the first that its first line covers."""
     attempt = attempts(tables).get(extent.run)
-    loaded = None if attempt is None else attempt.step
-    return extent.first_step if loaded is None else min(extent.first_step, loaded + 1)
+    if attempt is not None and attempt.step is not None:
+        return min(extent.first_step, attempt.step + 1)
+    lines = step_lines(tables, extent)
+    return extent.first_step if lines is None else int(lines.places[0] - max(lines.steps_done[0], 1)) + 1
 
 
 def _same_clock(one: Extent, other: Extent) -> bool:

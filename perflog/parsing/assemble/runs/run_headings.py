@@ -5,7 +5,8 @@ of the run above does: `### BF16`, `=== seed 2 ===`, `run 2:`, `$ python train.p
 before the lines of steps: `gpt2: step 1`, later `llama3: step 1`.
 
 The first lines of the log, printed again before steps that go back, show that the program has started again. If it
-prints another setting, these lines are the labels of the runs.
+prints another setting, these lines are the labels of the runs. A program that starts again with its first step has
+failed before: other ranks print the same from the first line on.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from perflog.arrays import Ints, Mask
 from perflog.formats.vocabulary import EVALUATIONS, MOMENTS, NUMBERED, NUMBERED_PARTS, TRAINING
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.assemble.runs.printed_steps import FEW, PLAIN, PrintedSteps
+from perflog.parsing.failures.kinds import reported
 from perflog.parsing.input.name_prefixes import LEAD
 from perflog.parsing.input.program_headers import LONGEST, MOST_LINES, different_lines
 from perflog.parsing.match.records import Batch
@@ -116,12 +118,13 @@ class HeadedRuns(Struct):
             before: Position of the first line that begins a run in another way.
         """
         found = list[HeadedRun]()
+        self.header = self._header(steps, batch, low)
         self.is_simple &= not (steps.epochs >= 0).any()
         if not self.is_simple:
+            self.first = next(iter(steps.steps.tolist()), None) if self.first is None else self.first
             return found
         is_plain = steps.epochs == PLAIN
         positions, numbers = steps.positions[is_plain], steps.steps[is_plain]
-        self.header = self._header(steps, batch, low)
         if not len(numbers):
             self.below = [*self.below, *headings_between(batch, low, high)]
             return found
@@ -136,8 +139,9 @@ class HeadedRuns(Struct):
             if not (begins_again[k] or self.is_named):
                 continue
             position, after = int(positions[k]), int(positions[k - 1]) + 1 if k else low
-            if self.first < numbers[k] and position < before and k - begin >= FEW and _goes_on(numbers, k, self.last):
-                restart = self._started_again(batch, after, position)
+            may_restart = self.first <= numbers[k] and position < before and k - begin >= FEW
+            if may_restart and _goes_on(numbers, k, self.last):
+                restart = self._started_again(batch, after, position, is_from_scratch=self.first == numbers[k])
                 if restart is not None:
                     found.append(restart)
                     begin = k
@@ -161,6 +165,12 @@ class HeadedRuns(Struct):
         self.below = headings_between(batch, int(positions[-1]) + 1, high)
         return found
 
+    def start_of(self, position: int, steps: PrintedSteps, batch: Batch, low: int) -> HeadedRun:
+        """Return the run that begins with a step: from the first lines of the program on, if it prints them again."""
+        k = int(np.searchsorted(steps.positions, position))
+        after = int(steps.positions[k - 1]) + 1 if k else low
+        return self._started_again(batch, after, position) or HeadedRun(position, None, None)
+
     def _header(self, steps: PrintedSteps, batch: Batch, low: int) -> Sequence[str]:
         """Return the first lines of the log up to its first step, as far as they have been read with a batch."""
         if self.first is not None or len(self.header) >= _LINES:
@@ -168,8 +178,11 @@ class HeadedRuns(Struct):
         first = next(iter(steps.positions.tolist()), END)
         return [*self.header, *_lines_between(batch, low, first, LONGEST, is_first=True)[1]][:_LINES]
 
-    def _started_again(self, batch: Batch, low: int, high: int) -> HeadedRun | None:
-        """Return the run that begins where the program starts again between two positions; None if it does not."""
+    def _started_again(self, batch: Batch, low: int, high: int, is_from_scratch: bool = False) -> HeadedRun | None:
+        """Return the run that begins where the program starts again between two positions; None if it does not.
+
+        `is_from_scratch`: whether it counts only after a failure.
+        """
         opening = [text for _, text in _starts(range(len(self.header)), self.header)[:_OPENING]]
         if len(opening) < _FEWEST:
             return None
@@ -177,7 +190,7 @@ class HeadedRuns(Struct):
         lines = _starts(positions, texts)
         parts = (lines[n : n + len(opening)] for n in range(len(lines) - len(opening) + 1))
         begin = next((part[0][0] for part in parts if [text for _, text in part] == opening), None)
-        if begin is None:
+        if begin is None or (is_from_scratch and not any(reported(text) is not None for text in texts)):
             return None
         before, self.header = self.header, texts[positions.index(begin) :]
         different = different_lines([before, self.header])

@@ -111,10 +111,11 @@ class RunTracker:
         again = self._machine.beginnings.positions(steps, first)
         self._machine.beginnings.is_simple &= not bounding
         headed = self._machine.headed.runs(steps, batch, *within, first)
+        headed += [self._machine.headed.start_of(position, steps, batch, within[0]) for position in again]
         self._machine.headed.is_simple &= not bounding
         labels = {run.position: run for run in headed}
         boundaries = sorted(
-            [*boundaries, *(BoundaryLine(position, Event.START, "", False, False) for position in (*again, *labels))],
+            [*boundaries, *(BoundaryLine(position, Event.START, "", False, False) for position in labels)],
             key=lambda boundary: boundary.position,
         )
         starts = self._machine.read(boundaries, records, steps)
