@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 from msgspec import Struct
 
 from perflog.formats.tokens import NAME, NUMBER, OPAQUE, UNIT, Token
 
 
-class TokenLine(Struct):
+class TokenLine(Struct, dict=True):
     """The tokens of a line, or of a part of it."""
 
     parts: Sequence[Token]
+
+    @cached_property
+    def has_one_bar(self) -> bool:
+        """Whether the line has a single vertical bar."""
+        return sum(part.text == "|" for part in self.parts) == 1
 
     def text(self, k: int) -> str:
         return self.parts[k].text if 0 <= k < len(self.parts) else ""

@@ -100,9 +100,7 @@ class RecordSplitter:
         if not self.is_json:
             return piece
         text, end = self._left + piece, 0
-        for token in _TOKEN.finditer(text):
-            if token.start() != end or self._stops_before(token, last):
-                break
+        while (token := _TOKEN.match(text, end)) is not None and not self._stops_before(token, last):
             printed = self._as_json(token[2])
             is_joined = self.is_python and self._goes_on(printed)
             if not (is_joined or self._takes(printed)):

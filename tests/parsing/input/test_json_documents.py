@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cost import cpu_growth
 from support.examples import examples
 from support.reading import read
 
-from perflog.parsing.input.json_documents import as_records, is_document, lines_above
+from perflog.parsing.input.json_documents import RecordSplitter, as_records, is_document, lines_above
 
 QUICK = examples(60)
 
@@ -29,6 +30,10 @@ def test_a_list_of_records_over_several_lines() -> None:
     assert split(text) == [
         [], ['{"epoch": 2.0}'], [], ['{"step": 1, "loss": 2.5}'], [], [], [], ['{"step": 2}'], [], ['{"n": 3}'], [], [],
     ]  # fmt: skip
+
+
+def test_blanks_at_the_end_cost_a_time_that_is_linear() -> None:
+    assert cpu_growth(lambda blanks: RecordSplitter().feed(b'{"loss": 1, ' + b" " * blanks), 500, 5000) < 40
 
 
 def test_records_on_one_line_are_its_parts() -> None:

@@ -35,7 +35,7 @@ _TRAINS = lazy_pattern(
     r"(?:_(?:progress|loop|epoch|batch|batches|step|steps|iter|iters|iteration|iterations))?"
 )
 """The description of a bar that counts steps of training, but not `Loading train data`."""
-_LOSS = lazy_pattern(r"(?<![A-Za-z])(?:\w*_)?(?:loss|ppl|perplexity)\w*[\s]*[=:]", re.IGNORECASE)
+_LOSS = lazy_pattern(r"(?<![A-Za-z])(?:loss|ppl|perplexity)\w{0,99}\s{0,99}[=:]", re.IGNORECASE)
 
 
 class BarText(Struct):

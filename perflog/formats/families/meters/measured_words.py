@@ -95,7 +95,7 @@ def begins_with_case(names: MeterNames, line: TokenLine, k: int) -> bool:
 
 def bar_binds(names: MeterNames, line: TokenLine) -> bool:
     """Return whether a bar binds a number to its name, as a colon does: `Latency (average)  | 10955 ns`."""
-    return names.declaration.measures and sum(part.text == "|" for part in line.parts) == 1
+    return names.declaration.measures and line.has_one_bar
 
 
 def mark_binds(names: MeterNames, line: TokenLine, k: int) -> bool:
