@@ -235,13 +235,14 @@ class _Chains:
         Or at its first one, if the run before failed after its last.
         """
         has_failed = self._failed.get(before.run, 0) > before.last_step_line
-        is_within = before.first_step + (not has_failed) <= extent.first_step <= before.last_step
+        first = min(self._known[member].first_step for member in self._members(before))
+        is_within = first + (not has_failed) <= extent.first_step <= before.last_step
         differing = _differing(self._settings[before.run], self._settings[extent.run], same_log=True)
         labels = {self._labels[before.run], self._labels[extent.run]} - {None}
         if not is_within or differing or len(labels) > 1 or not _follows(before, extent):
             return None
         evidence = f"it goes on at {extent.position(extent.first_step)}, which the attempt before reached"
-        if extent.first_step == before.first_step:
+        if extent.first_step == first:
             evidence = f"it starts again at {extent.position(extent.first_step)}, and the attempt before failed"
         return before, (None, extent.first_step_line, evidence)
 

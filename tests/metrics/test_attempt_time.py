@@ -458,12 +458,15 @@ def test_what_follows_the_last_step_for_long_is_not_known() -> None:
 
 
 def test_attempts_in_one_run_are_down_and_do_steps_again() -> None:
-    """A mark shows where one begins, or a failure; without either, other lines of these steps may be late."""
+    """A mark shows where one begins, a failure, or the steps alone: other ranks print them at nearly the same time."""
     again = [step(20 + k, 5 + k, 34 + k, copy=2) for k in range(4)]
     rows = [*every_second(8), *again, *(step(30 + k, 9 + k, 38 + k) for k in range(6))]
-    for begins in (mark(15, "restore", "end", 33), {"table": "failures", "run": "r", "line": 15}):
-        assert shown(intervals([*rows, begins], end=43))[2:4] == ["down 17-33", "repeated 33-37"]
-    assert shown(intervals(rows, end=43))[2] == "stall 17-37"
+    for begins in ([mark(15, "restore", "end", 33)], [{"table": "failures", "run": "r", "line": 15}], []):
+        assert shown(intervals([*rows, *begins], end=43))[2:4] == ["down 17-33", "repeated 33-37"]
+    late = [row | {"printed_ns": (17 + k) * 10**9} for k, row in enumerate(again[:1])]
+    assert shown(intervals([*every_second(8), *late, *rows[-6:]], end=43))[2] == "stall 17-37"
+    failed = {"table": "failures", "run": "r", "line": 15, "severity": "fatal"}
+    assert shown(intervals([*every_second(8), failed, *rows[-6:]], end=43))[2] == "down 17-37"
 
 
 def test_a_checkpoint_before_a_restart_and_the_start_up_after_it_have_their_times() -> None:

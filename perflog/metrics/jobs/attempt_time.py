@@ -38,6 +38,7 @@ from perflog.metrics.jobs.pause_marks import Mark, marks, seconds_of, stamped_se
 from perflog.metrics.jobs.usual_steps import UsualSteps
 from perflog.metrics.run_tables import Tables, computed_of_all
 from perflog.metrics.step_orders import step_order
+from perflog.parsing.failures.rows import FATAL
 from perflog.statistics.groups import distinct
 from perflog.statistics.samples import median
 
@@ -45,6 +46,7 @@ _DATA = lazy_pattern(r"(?:^|[^a-z])(?:data|dataloader|batch.generator|load|loade
 _CLEAR = 5.0  # times the scatter: a shorter pause may be chance
 _LEAST = 0.01  # of the steps' time
 _END_S = 60.0  # from this and ten usual steps on, what follows the last step is no shutdown for sure
+_LATE_STEPS = 2.0  # in which other ranks print a step that one rank has printed
 _STALL_STEPS, _STALL_S = 10.0, 1.0  # shortest stall, a pause for an unknown reason: in usual steps, and in seconds
 
 
@@ -179,11 +181,11 @@ class _Tiling:
     def _named(self, here: Sequence[Mark], pause: float, line_index: int) -> Iterator[tuple[str, float, str]]:
         """Yield the kinds of activity in a pause, in the order of their lines, their seconds, and the source."""
         kinds = list(dict.fromkeys(mark.activity for mark in here))
-        begins_again = STARTUP in kinds or self._failed_before(line_index)
-        is_timed = self._extent.clock != STEPS  # else the pause is what these lines print, and nothing beside it
-        if is_timed and begins_again and (again := self._done_again(line_index)):
-            yield from self._restarted(here, pause, again)
-            return
+        if self._extent.clock != STEPS:  # else the pause is what these lines print, and nothing beside it
+            again = self._done_again(line_index)
+            if again or self._failed_before(line_index):
+                yield from self._restarted(here, pause, again)
+                return
         if not kinds:
             if line_index < self._usual.warm:
                 yield COMPILE, pause, STEPS
@@ -232,19 +234,27 @@ class _Tiling:
         yield REPEATED, repeated, STEPS
 
     def _failed_before(self, line_index: int) -> bool:
-        """Whether a failure is printed between a step line and the one before it."""
-        lines = self._tables.rows_of("failures", self._extent.run)["line"]
+        """Whether a process failed between a step line and the one before it."""
+        failures = self._tables.rows_of("failures", self._extent.run)
+        lines = failures.where(failures.one_of("severity", [FATAL]))["line"]
         first, last = self._steps.lines[line_index - 1], self._steps.lines[line_index]
         return bool(((lines > first) & (lines < last)).any())
 
     def _done_again(self, line_index: int) -> int:
-        """Return how many steps are done again between two step lines: an attempt that loads a checkpoint."""
+        """Return how many steps are done again between two step lines: an attempt that went back to a checkpoint.
+
+        Another rank prints a step again at about the time of the first one.
+        """
+        steps = self._steps
         rows = self._tables.rows_of("steps", self._extent.run)
         rows = rows.where((rows["copy"] > 1) & rows.known("step"))
-        first, last = self._steps.lines[line_index - 1], self._steps.lines[line_index]
-        rows = rows.where((rows["line"] > first) & (rows["line"] < last))
+        rows = rows.where((rows["line"] > steps.lines[line_index - 1]) & (rows["line"] < steps.lines[line_index]))
+        if self._extent.clock != ELAPSED:
+            rows = rows.where(rows.known("printed_ns") & rows.one_of("clock", [self._extent.clock or ""]))
+            soon = round(_LATE_STEPS * self._usual.around(line_index)[0] * int(np.median(steps.steps_done)) * NS)
+            rows = rows.where(rows["printed_ns"] > steps.times[line_index - 1] + soon)
         again = len(distinct(step_order(self._tables, rows)))
-        return again * max(int(np.median(self._steps.steps_done)), 1) if again > 1 else 0  # ranks print the last, too
+        return again * max(int(np.median(steps.steps_done)), 1) if again > (self._extent.clock == ELAPSED) else 0
 
     def _waits_for_data(self, line_index: int, pause: float) -> bool:
         """Whether a printed phase of the step waited for data for most of a pause."""

@@ -46,8 +46,7 @@ def wrapped_lines(batch: Batch, positions: Ints, starts: Ints, ends: Ints) -> di
             continue
         begin = last = k
         while last < len(positions) - 1 and last - begin < _MOST_LINES and is_next[last]:
-            data = batch.chunk.data[starts[last] : ends[last]]
-            following = batch.chunk.data[starts[last + 1] : ends[last + 1]]
+            data, following = (bytes(batch.chunk.data[starts[k] : ends[k]]) for k in (last, last + 1))
             is_cut = len(data) == width and data.isascii() and _IS_WHOLE.search(data.rstrip()) is None
             if not is_cut or _BEGINS.match(following) is not None:
                 break
