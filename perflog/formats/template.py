@@ -13,7 +13,7 @@ padding and any number of decimals.
     f e E g  number            S  no whitespace                         b  whitespace, or nothing
                                x  no numbers: each digit is in a name
     r  number as repr() prints s  any string, or none                  z  size with its unit: 170.67KB, 1.25 Gb
-    u  number without a sign
+    u  number without a sign       i  name: a word whose first character is a letter
     l  list of numbers: 1, 2.5     j  no number: true, None, <object>   q  number with a metric prefix: 9123.92 G
     m  lists: [1, 2], [3]                                               h  duration: 0:00:24, 2h3m
                                                                         k  time since a start: 05:10, 1:05:10
@@ -77,6 +77,7 @@ _TYPES = {
     **dict.fromkeys("feEgr", (NUMBER, "a number")),
     "u": (NUMBER.removeprefix("[+-]?"), "a number without a sign"),
     "w": (r"\w+", "a word"),
+    "i": (r"[A-Za-z]\w*", "a name"),
     "S": (r"[^\x09-\x0d ]+?", "string without whitespace"),
     "s": (r".*?", "text"),
     "t": (NUMBER, "a duration such as 4.0922ms"),
@@ -262,7 +263,7 @@ class Field(Struct, frozen=True):
 
     def render(self, value: Value) -> str:
         """Return the value as the program prints it."""
-        if self.type in "wSsbcnlmjpaxT":
+        if self.type in "wiSsbcnlmjpaxT":
             text = str(value)
         elif self.type == "d":
             return format(int(value), self.spec)
@@ -308,7 +309,7 @@ def _field(body: str, text: str, column: int) -> Field:
             where,
             f"type {kind} takes no {'precision' if match['precision'] else 'comma'}",
         )
-    align = match["align"] or ("<" if kind in "wSsblmjx" else ">")
+    align = match["align"] or ("<" if kind in "wiSsblmjx" else ">")
     return Field(name, kind, spec, width, align, bool(match["comma"]))
 
 

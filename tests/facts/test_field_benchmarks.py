@@ -9,6 +9,8 @@ import pytest
 from support.field_logs import both, column, config, corpus, cut, index, local, needs_corpus, rows, unread
 from support.reading import Reading, read
 
+from perflog.errors import UnrecognisedError
+
 # --- Tutel ----------------------------------------------------------------------------------------------------------
 
 
@@ -97,6 +99,18 @@ def test_nccl_generations() -> None:
     found = rows(log, "collectives", run=late["run"])
     assert [(r["op"], r["wrong"]) for r in found] == [("alltoall", 0), ("alltoall", None)] * 2
     assert (early["label"], late["label"]) == (None, "alltoall")
+
+
+def test_rows_of_nccl_without_their_header() -> None:
+    """A row begins with two whole numbers and two words. Of numbers alone it may be a row of any table."""
+    row = "{:>12}  {:>12}  {:>8}  {:>6}      -1    19.08    0.43    0.38       0    16.21    0.51    0.45     N/A\n"
+    log = read("".join(row.format(size, size // 4, "bfloat16", "sum") for size in (16384, 32768, 65536)).encode())
+    assert log.done.formats == ["nccl_tests"]
+    found = [(r["bytes"], r["dtype"], r["buffer"], r["busbw_gbps"], r["wrong"]) for r in rows(log, "collectives")]
+    assert found[:2] == [(16384, "bfloat16", "out of place", 0.38, 0), (16384, "bfloat16", "in place", 0.45, None)]
+    assert len(found) == 6
+    with pytest.raises(UnrecognisedError):
+        read("".join(row.format(size, 2, 3, 4) for size in (16384, 32768, 65536)).encode())
 
 
 # --- llm.c and nanoGPT ----------------------------------------------------------------------------------------------

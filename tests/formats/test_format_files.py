@@ -125,7 +125,7 @@ BROKEN = [
         changed("{wait:r}", "{wait:y}"),
         LINE + 3,
         "`y` is not a field type\n{rank:d} wait time: {wait:y}\n                    ^",
-        "the types are d f e E g r u w S s t z b x T q c n l m j p a h k",
+        "the types are d f e E g r u w i S s t z b x T q c n l m j p a h k",
     ),
     (
         "brace",

@@ -263,7 +263,7 @@ BROKEN = [
     (
         "{step_time:.1f}", "{step_time:.1y}", 0,
         "`.1y` is not a field type\n{step_time:.1y}\n^",
-        "the types are d f e E g r u w S s t z b x T q c n l m j p a h k",
+        "the types are d f e E g r u w i S s t z b x T q c n l m j p a h k",
     ),
     (
         "{step_time:.1f}", "{step_time:n}", 0,

@@ -38,6 +38,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "r": FINITE,
     "u": st.floats(0, 1e300),
     "w": WORDS,
+    "i": WORDS.filter(lambda text: text[0].isascii() and text[0].isalpha()),
     "S": PLAIN,
     "s": st.lists(PLAIN, min_size=1, max_size=3).map(" ".join),
     "t": st.floats(1e-9, 1e6),
@@ -213,13 +214,13 @@ def test_caret_stands_under_the_place() -> None:
         ("{}", "{}\n^: `{}` is not a field\nwrite {name:type}, and {{ or }} for a brace"),
         (
             "a {x:y}",
-            "a {x:y}\n  ^: `y` is not a field type\nthe types are d f e E g r u w S s t z b x T q c n l m j p a h k",
+            "a {x:y}\n  ^: `y` is not a field type\nthe types are d f e E g r u w i S s t z b x T q c n l m j p a h k",
         ),
         (
             "a {x:.d.}",
             (
                 "a {x:.d.}\n  ^: `.d.` is not a field type\n"
-                "the types are d f e E g r u w S s t z b x T q c n l m j p a h k"
+                "the types are d f e E g r u w i S s t z b x T q c n l m j p a h k"
             ),
         ),
         ("a { b", "a { b\n  ^: a single brace\nwrite {{ and }} for braces"),
