@@ -231,6 +231,13 @@ def test_a_program_that_failed_starts_again_from_its_first_step(epochs: bool, tm
     assert [json.loads(config)["model"] for config in log.arrow("runs")["config"].to_pylist()] == ["resnet50"] * 2
 
 
+def test_the_same_failure_after_steps_were_done_again_is_another_one(tmp_path: Path) -> None:
+    parts = [each_tenth(10, 360, 0, False), each_tenth(310, 430, 480, False), each_tenth(410, 600, 800, False)]
+    log = read("\n".join([*_START, *parts[0], *_FAILURE, *parts[1], *_FAILURE, *parts[2], ""]), tmp_path)
+    assert log.arrow("failures")["line"].to_pylist() == [40, 56]
+    assert perflog.overview(log).outcome[0].startswith("Attempt 2 of 3 ended by a CUDA error")
+
+
 def test_without_a_failure_the_steps_may_be_those_of_another_rank(tmp_path: Path) -> None:
     text = [*_START, *each_tenth(10, 360, 0, False), *_START, *each_tenth(10, 360, 0, False), ""]
     assert numbers(read("\n".join(text), tmp_path)) == [None]

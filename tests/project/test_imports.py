@@ -47,7 +47,7 @@ parsing.match.ordered: indented_headings fact_lines ordered_lines
 parsing.failures: kinds origins failure failure_list log_starts stalled_ranks wrapped_lines
 parsing.failures: reader rows first_cause __init__
 parsing.assemble: column_values printed_times
-parsing.assemble.runs: __init__ run_state run_failures printed_steps run_headings run_boundaries run_machine
+parsing.assemble.runs: __init__ run_state printed_steps run_failures run_headings run_boundaries run_machine
 parsing.assemble.runs: run_tracker line_account
 parsing.assemble.runs: figure_account text_blocks
 parsing.assemble.ranks: __init__ rank_streams

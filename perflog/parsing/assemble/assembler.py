@@ -139,7 +139,7 @@ class Assembler:
         new_runs = self.tracker.starts(lines, batch)
         batch_runs = RunIndex([*self._runs[-1:], *new_runs])
         self._runs += new_runs
-        batch = self._failures.feed(lines, new_runs, batch)
+        batch = self._failures.feed(lines, new_runs, self.tracker.printed, batch)
         count_lines(batch_runs, lines, batch)
         count_all_figures(batch_runs, lines, batch)
         self._text_blocks.feed(lines, batch_runs, batch)

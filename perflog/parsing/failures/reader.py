@@ -149,7 +149,7 @@ class FailureReader:
         self._starts = LogStarts()
         self.has_launcher = False
         self._logs = list(logs[1:])
-        self._runs: list[int] = []  # positions at which runs begin that are still to come
+        self._runs: list[int] = []  # positions at which runs or attempts begin that are still to come
         self._streams: dict[str, _Stream] = {}
         self._stamps = StampReader()
         self._is_warning = False  # whether the line is known as a warning
@@ -164,7 +164,10 @@ class FailureReader:
         return self._list.failures
 
     def feed(self, lines: Sequence[FormatLine], batch: Batch, runs: Sequence[int] = ()) -> Ints:
-        """Read a batch with runs that begin at these positions. Return the positions of the lines of failures."""
+        """Read a batch. Return the positions of the lines of failures.
+
+        `runs`: positions at which runs or attempts begin.
+        """
         self._runs += runs
         if not self._logs:
             self._starts.find(batch)

@@ -12,6 +12,7 @@ from perflog.parsing.assemble.runs.printed_steps import (
     PLAIN,
     Beginnings,
     PrintedSteps,
+    StepsBack,
     epochs_of,
     in_order,
     positions_in_run,
@@ -43,6 +44,15 @@ def test_steps_between_positions() -> None:
         assert [part.tolist() for part in steps.between(np.array(positions, np.int64))] == expected
     assert steps.first_after(4) == (30, 6)
     assert steps.first_after(1) == (10, 2)
+
+
+def test_where_steps_go_back() -> None:
+    """By more than the distance of two steps: ranks print a step about together. The next batch goes on."""
+    back = StepsBack()
+    steps = [10, 20, 10, 20, 30, 40, 10, 20, 30, 40, 50, 30]
+    assert back.positions(printed(*((k, step, -1) for k, step in enumerate(steps)))) == [6, 11]
+    assert back.positions(printed((20, 40, -1), (21, 50, -1), (22, 60, -1), (23, 20, -1))) == [23]
+    assert StepsBack().positions(in_order([])) == []
 
 
 def begin(

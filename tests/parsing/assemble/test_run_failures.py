@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from perflog.parsing.assemble.runs.printed_steps import in_order
 from perflog.parsing.assemble.runs.run_failures import RunFailures
 from perflog.parsing.assemble.runs.run_state import RunState
 from perflog.parsing.failures.failure import Failure
@@ -39,7 +40,7 @@ def rows(table: Any, *names: str) -> list[tuple[Any, ...]]:
 
 def feed(made: RunFailures, *new_runs: RunState) -> Any:
     batch: Any = SimpleNamespace(with_failures=lambda positions: positions)
-    return made.feed([], new_runs, batch)
+    return made.feed([], new_runs, in_order([]), batch)
 
 
 def test_a_log_without_failures_has_no_table() -> None:

@@ -21,6 +21,7 @@ PLAIN = -1.0
 """Epoch of lines of steps that print neither an epoch nor a rank."""
 
 _EPOCH = 1 << 32  # more steps than an epoch has
+_MOST_BACK = 64  # of a batch
 
 
 class PrintedSteps(NamedTuple):
@@ -79,6 +80,31 @@ class Beginnings(Struct):
             found.append(int(positions[k]))
             self.first, begin = (step, epoch), k
         self.last, self.number = int(numbers[-1]), len(numbers) - begin
+        return found
+
+
+class StepsBack(Struct):
+    """Where the steps of a log go back, as those of a job do that goes on from a checkpoint.
+
+    Ranks that print the same step print it about together: what is less than the distance of two steps is none.
+    """
+
+    last: int = -1  # the greatest step since they went back
+
+    def positions(self, steps: PrintedSteps) -> list[int]:
+        """Return the positions of the first steps of a batch after they went back; at most some of many."""
+        numbers, found, at = steps.steps, list[int](), 0
+        distances = np.diff(numbers)
+        stride = int(distances[distances > 0].min(initial=_EPOCH))
+        while at < len(numbers) and len(found) < _MOST_BACK:
+            greatest = np.maximum.accumulate(np.append(self.last, numbers[at:]))
+            lower = np.flatnonzero(numbers[at:] < greatest[:-1] - stride)
+            if not len(lower):
+                self.last = int(greatest[-1])
+                break
+            at += int(lower[0])
+            found.append(int(steps.positions[at]))
+            self.last, at = int(numbers[at]), at + 1
         return found
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from perflog.parsing.assemble.runs.printed_steps import PrintedSteps, StepsBack
 from perflog.parsing.assemble.runs.run_state import RunState
 from perflog.parsing.failures.first_cause import judge, roles_of
 from perflog.parsing.failures.reader import FailureReader
@@ -35,16 +36,23 @@ class RunFailures:
         self._starts = [(first.position, first.index, first.log)]
         self._world_sizes: dict[int, int] = {}
         self._shown = 0  # failures that `recent` has returned
+        self._steps_back = StepsBack()
 
     @property
     def last_line(self) -> int:
         """The line in which the last failure ends, 0 without one."""
         return max((failure.last_line for failure in self._reader.failures), default=0)
 
-    def feed(self, lines: Sequence[FormatLine], new_runs: Sequence[RunState], batch: Batch) -> Batch:
-        """Read a batch, in which these runs begin. Return it with the lines of failures as a kind of their own."""
+    def feed(
+        self, lines: Sequence[FormatLine], new_runs: Sequence[RunState], steps: PrintedSteps, batch: Batch
+    ) -> Batch:
+        """Read a batch, in which these runs begin. Return it with the lines of failures as a kind of their own.
+
+        `steps`: the steps that it prints. After they went back a failure is another one than the same before.
+        """
         self._starts += [(run.position, run.index, run.log) for run in new_runs]
-        return batch.with_failures(self._reader.feed(lines, batch, [run.position for run in new_runs]))
+        begins = {run.position for run in new_runs}.union(self._steps_back.positions(steps))
+        return batch.with_failures(self._reader.feed(lines, batch, sorted(begins)))
 
     def end(self, run: RunState) -> None:
         """Remember of a run that has ended what its failures need."""

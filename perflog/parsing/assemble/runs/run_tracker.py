@@ -16,7 +16,7 @@ from copy import deepcopy
 import numpy as np
 
 from perflog.arrays import Ints
-from perflog.parsing.assemble.runs.printed_steps import Beginnings, PrintedSteps
+from perflog.parsing.assemble.runs.printed_steps import Beginnings, PrintedSteps, in_order
 from perflog.parsing.assemble.runs.run_boundaries import BoundaryLine, Event, RecordPlaces, boundaries_of
 from perflog.parsing.assemble.runs.run_headings import END, HeadedRuns
 from perflog.parsing.assemble.runs.run_machine import RunMachine
@@ -27,6 +27,8 @@ from perflog.tables.row_order import PART_BITS
 
 class RunTracker:
     """Finds where runs begin, batch after batch.
+
+    `printed`: the steps that the last batch prints, unless it has several logs, or ranks one after the other.
 
     A run begins at the first line; at a `before` or `opens` line after other lines of its format, or after a run was
     closed; at a second `opens` line; and at the first record after a `closes` line. An `opens` line that each process
@@ -42,6 +44,7 @@ class RunTracker:
     def __init__(self, logs: Sequence[int] = (0,), is_by_rank: bool = False) -> None:
         self.first = RunState(1, 0, 0, 0)  # the lines before the first record belong to the first run
         self.count = 0  # runs that have begun
+        self.printed = in_order([])
         self._logs = logs
         self._run = self.first
         self._run_is_open = False  # whether the first record of the log has been read
@@ -71,6 +74,8 @@ class RunTracker:
     def starts(self, lines: Sequence[FormatLine], batch: Batch) -> list[RunState]:
         """Read a batch. Return the runs that begin in it, except the first run of all."""
         boundaries, records, steps = boundaries_of(lines, batch)
+        if len(self._logs) == 1 and not self._machine.is_by_rank:
+            self.printed = steps
         if len(self._logs) == 1:
             return self._starts_in_log(boundaries, records, steps, batch, (0, END))
         new: list[RunState] = []
