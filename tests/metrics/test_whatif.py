@@ -91,7 +91,7 @@ def test_each_step_of_the_authors() -> None:
 def test_the_overview_says_whose_fault_it_is() -> None:
     reasons = perflog.overview(perflog.read(STRAGGLER / "trace-ST.parquet")).reasons
     assert reasons[0].startswith("The job is 1.18x slower than without stragglers")
-    assert reasons[1].startswith("Stage 3 is at fault: its times alone make the job 1.23x slower")
+    assert reasons[1].startswith("Stage 3 is at fault: if it took the typical times of the others,")
     (culprit,) = perflog.diagnose(perflog.read(STRAGGLER)).culprits
     assert (culprit.name, culprit.kind) == ("stage 3", "slow_stage")
 

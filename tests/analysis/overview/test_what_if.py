@@ -50,8 +50,8 @@ def said(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 REPLICAS = [part("dp_rank", 0.1, longer=1.0, dp_rank=n) for n in (0, 1)]
 COST = (
-    "The job is 1.25x slower than without stragglers: a replay of its operations without them takes 2 s a step instead "
-    "of 2.5 s."
+    "The job is 1.25x slower than without stragglers: a replay of its operations takes 2.5 s a step with them and 2 s "
+    "without."
 )
 
 

@@ -38,8 +38,8 @@ def slowdown_of_job(tables: Tables, run: str, options: Options) -> Iterator[str]
         return
     ideal, replayed = (show(float(job[name]), "s", 3) for name in ("ideal_s", "replayed_s"))
     yield (
-        f"The job is {slowdown:.2f}x slower than without stragglers: a replay of its operations without them takes "
-        f"{ideal} a step instead of {replayed}."
+        f"The job is {slowdown:.2f}x slower than without stragglers: a replay of its operations takes {replayed} "
+        f"a step with them and {ideal} without."
     )
     fault = at_fault(rows)
     if fault is not None:
@@ -66,8 +66,9 @@ def at_fault(rows: pd.DataFrame) -> Fault | None:
 
     None if there is none, or no slowdown. `rows`: of metric `whatif`, of one job.
     """
-    slowdown = none_if_null(rows["slowdown"].iloc[0])
-    if slowdown is None or float(slowdown) < _TELLING:
+    known = none_if_null(rows["slowdown"].iloc[0])
+    slowdown = 0.0 if known is None else float(known)
+    if slowdown < _TELLING:
         return None
     parts = rows[rows["mended"].notna()]
     parts = parts[(parts["mended"].astype(float) >= _FAULT) & (parts["longer"].astype(float) >= _TELLING)]
@@ -77,19 +78,22 @@ def at_fault(rows: pd.DataFrame) -> Fault | None:
     slowest = workers.head(number_of_slowest(len(workers)))
     slowest = slowest[slowest["longer"].astype(float) >= _TELLING]  # of a few slowest workers some are as the others
     if len(together) and len(slowest):
-        return Fault(list(row_dicts(slowest)), _fault_in_words(together.iloc[0], len(slowest)))
+        return Fault(list(row_dicts(slowest)), _fault_in_words(together.iloc[0], slowdown, len(slowest)))
     suspects = parts[parts["of"].isin(groups)].sort_values("mended", ascending=False).head(1)
-    return Fault(list(row_dicts(suspects)), _fault_in_words(suspects.iloc[0])) if len(suspects) else None
+    return Fault(list(row_dicts(suspects)), _fault_in_words(suspects.iloc[0], slowdown)) if len(suspects) else None
 
 
-def _fault_in_words(worst: pd.Series[Any], members: int = 1) -> str:
-    """Return what the times of some members cost a job."""
-    share = float(worst["mended"])
+def _fault_in_words(worst: pd.Series[Any], slowdown: float, members: int = 1) -> str:
+    """Return what the times of some members cost a job with a slowdown.
+
+    Alone they may cost more than that: other members may be faster than typical.
+    """
+    share, alone = float(worst["mended"]), float(worst["slowdown"])
     gone = "the slowdown" if share >= _WHOLE else f"{100 * share:.0f} % of the slowdown"
     times = "its times alone make" if members == 1 else "their times alone make"
-    alone = f"{times} the job {float(worst['slowdown']):.2f}x slower"
+    cost = f"{times} the job {alone:.2f}x slower; " if alone <= slowdown else ""
     they = "it" if members == 1 else "they"
-    return f"{alone}; if {they} took the typical times of the others, {gone} would be gone"
+    return f"{cost}if {they} took the typical times of the others, {gone} would be gone"
 
 
 def _several(rows: pd.DataFrame, of: str) -> bool:
