@@ -198,7 +198,7 @@ def quantity(value: float, unit: str) -> str:
     if unit == "ns":
         return f"{value:.0f} ns"
     if abs(value) >= 1e4 and unit in ("1/s", "TFLOP/s", "GB/s", "W", "J") and math.isfinite(value):
-        return f"{value:.0f} {unit}"
+        return f"{value:,.0f} {unit}"
     return show(value, unit)
 
 

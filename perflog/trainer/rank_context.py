@@ -61,7 +61,9 @@ def choose_device(device: str | None) -> torch.device:
     if not gpus:
         raise UsageError("there is no CUDA device", help="take --device cpu, or a PyTorch that is built for CUDA")
     if ranks > gpus:
-        raise UsageError(f"{ranks} ranks on this node, but {gpus} GPUs", help=f"start {gpus}, or take --device cpu")
+        raise UsageError(
+            f"{ranks} ranks on this node, but {count(gpus, 'GPU')}", help=f"start {gpus}, or take --device cpu"
+        )
     return torch.device("cuda", local)
 
 

@@ -87,7 +87,7 @@ def test_each_job_of_a_folder_has_an_answer(tmp_path: Path) -> None:
     (of_memory,) = [job for job in answer["jobs"] if job["kind"] == "gpu_out_of_memory"]
     assert [culprit["rank"] for culprit in of_memory["culprits"]] == [3]
     text = run("diagnose", tmp_path).output
-    assert "1 of 3 jobs report no failure: steady.log" in text
+    assert "1 of 3 jobs reports no failure: steady.log" in text
 
 
 def test_dumps_of_two_jobs_have_an_answer_each_with_the_other_logs_of_their_folders(tmp_path: Path) -> None:

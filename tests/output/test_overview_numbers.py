@@ -71,7 +71,7 @@ def test_every_number_of_the_benchmark() -> None:
     before, after = map(untimed_in_moe_forward, (first, last))
     waits = [mean_phase(steps, "wait", 1) for steps in (first, last)]
     screen.explain("Why #4 is slower than #1: the mean step takes <> more, <> of it", growth, (after - before) / growth)
-    screen.explain("in the part of moe_forward that no phase times (<> -> <>).", before, after)
+    screen.explain("in untimed parts of moe_forward (<> -> <>).", before, after)
     assert abs(waits[1] - waits[0]) < 0.03 * growth
     screen.explain("Exposed wait and communication are unchanged (<>).", waits[1])
     gain = sum(slowest_minus_mean(last, *place) for place in TIMED)
@@ -134,7 +134,7 @@ def test_every_number_of_one_run_of_the_benchmark(place: int) -> None:
         check_bar(screen, part, parts[part], step)
     screen.explain("Waiting and communication that delay the step: <>.", parts["wait"] / step)
     most = max(untimed, key=lambda part: untimed[part])
-    words = f"<> of the step is in no timer, most of it in {most} (<>)."
+    words = f"<> of the step is untimed, most of it in {most} (<>)."
     screen.explain(words, sum(untimed.values()) / step, untimed[most] / step)
 
     rows = executed_rows(steps)

@@ -178,11 +178,12 @@ def test_numbers_have_four_digits_and_integers_all() -> None:
     for value, unit, shown in (
         (math.nan, "s", "nan"), (0.0, "", "0"), (123456.0, "", "123456"), (12345.678, "", "12346"),
         (1234.5678, "", "1235"),
-        (1e15, "", "1e+15"), (-2.0, "", "-2"), (1234567.0, "ns", "1234567 ns"), (12345.6, "W", "12346 W"),
-        (9999.4, "W", "9999 W"), (12345.6, "1/s", "12346 1/s"), (0.01234567, "s", "12.35 ms"), (math.inf, "W", "inf W"),
+        (1e15, "", "1e+15"), (-2.0, "", "-2"), (1234567.0, "ns", "1234567 ns"), (12345.6, "W", "12,346 W"),
+        (9999.4, "W", "9999 W"), (12345.6, "1/s", "12,346 1/s"), (0.01234567, "s", "12.35 ms"),
+        (math.inf, "W", "inf W"),
     ):  # fmt: skip
         assert quantity(value, unit) == shown
-    assert quantity(-12345.6, "J") == "-12346 J" and quantity(math.inf, "") == "inf"
+    assert quantity(-12345.6, "J") == "-12,346 J" and quantity(math.inf, "") == "inf"
 
 
 def test_other_values_are_on_one_line() -> None:

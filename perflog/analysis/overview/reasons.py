@@ -31,7 +31,7 @@ _HELD_UP = ("wait", "communication")
 _TELLING = 0.03  # of the whole: smaller differences and gains are no reason
 _MOST_GAINS = 3
 _MOST_OPERATORS = 3
-_OF_NO_PART = {OUTSIDE: "no range", UNTIMED: "no phase"}
+_OF_NO_PART = {OUTSIDE: "no range", UNTIMED: "untimed parts of the step"}
 
 
 def why_slower(tables: Tables, base: str, slower: str, marks: tuple[str, str], options: Options) -> Iterator[str]:
@@ -61,7 +61,7 @@ def why_slower(tables: Tables, base: str, slower: str, marks: tuple[str, str], o
     name = max(names, key=lambda n: times[1].get(n, 0.0) - times[0].get(n, 0.0))
     before, after = (each.get(name, 0.0) for each in times)
     untimed = re.fullmatch(r"untimed in (.*)", name)
-    part = f"the part of {untimed[1]} that no phase times" if untimed else _OF_NO_PART.get(name, name)
+    part = f"untimed parts of {untimed[1]}" if untimed else _OF_NO_PART.get(name, name)
     more, change = after - before, f"({show(before, 's', 3)} -> {show(after, 's', 3)})"
     text = f"Why {marks[1]} is slower than {marks[0]}: the mean step takes {show(growth, 's', 3)} more"
     if more > (1 + _TELLING) * growth:

@@ -14,6 +14,7 @@ from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metr
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.step_series import steady_medians
 from perflog.statistics.samples import median
+from perflog.units import count
 
 _NS = 1e9
 _FIRST, _NOTICE, _NO_CAUSE = "first", "notice", "no failure reported"
@@ -91,7 +92,9 @@ def _row(tables: Tables, job: JobTimeline, utilisation: dict[str, float]) -> dic
     row["first_step_s"] = _first_step(job) if job.is_stamped else None
     losses = losses_of(tables, job) if job.is_stamped else []
     row["recover_s"] = float(np.mean([loss.seconds for loss in losses])) if losses else None
-    row["lost_by"] = "; ".join(f"{each.cause}: {each.steps:,} steps, {each.seconds:,.0f} s" for each in losses) or None
+    row["lost_by"] = (
+        "; ".join(f"{each.cause}: {count(each.steps, 'step')}, {each.seconds:,.0f} s" for each in losses) or None
+    )
     if job.whole and wall > 0:
         row |= {"wall_s": wall, "goodput": training / wall, "scheduling": 1 - down / wall}
         row["runtime"] = training / (wall - down)

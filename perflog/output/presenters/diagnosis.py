@@ -13,7 +13,7 @@ from perflog.output.screens import folded, folded_list
 from perflog.output.sheets import Sheet, cell, pairs
 from perflog.parsing.failures.first_cause import NOT_KNOWN
 from perflog.tables.schema import SCHEMA_VERSION
-from perflog.units import count, first_few
+from perflog.units import count, first_few, plural
 
 _TEXT = 200  # characters of a line of evidence
 _LINES = {"": 4, "Evidence": 4, "To settle it": 4}  # of the screen, for parts of more than two
@@ -46,7 +46,8 @@ def screen(answers: Sequence[Diagnosis]) -> Iterator[str]:
             yield from folded(f"{heading(other)}: {cell(other.verdict)}", 2)
     quiet = [answer for answer in jobs if not answer.kind]
     if quiet and len(jobs) > 1:
-        before = f"{len(quiet)} of {len(jobs)} jobs report no failure: "
+        report = "report" if len(quiet) > 1 else "reports"
+        before = f"{len(quiet)} of {len(jobs)} jobs {report} no failure: "
         yield from folded_list(before, [*map(job_name, quiet)], 2, most=_NAMED)
     besides = [answer for answer in answers if answer.benchmark and not answer.kind]
     job = "the job" if len(jobs) == 1 else "these jobs"
@@ -65,7 +66,8 @@ def _job(answer: Diagnosis, inset: int = 0) -> Iterator[str]:
     yield from folded(cell(verdict), 3, inset)
     for name, text in parts(answer):
         if name == CULPRIT:
-            yield from folded_list(f"{name}: ", [*map(cell, _culprits(answer))], 2, "; ", _ACCUSED, inset)
+            named = [*map(cell, _culprits(answer))]
+            yield from folded_list(f"{plural(name, len(answer.culprits))}: ", named, 2, "; ", _ACCUSED, inset)
         elif name != VERDICT:
             lines = _LINES.get(name, 2)
             yield from folded(f"{name}: {cell(text)}" if name else f"  {cell(text)}", lines, inset)

@@ -72,7 +72,7 @@ def test_waits_that_delay_the_step(table: Any, rows: list[dict[str, Any]], text:
     [
         ((0.21, 0.1), None),  # of a phase and of the step
         ((0.2, 0.05, 0.05), None),
-        ((0.2, 0.06, 0.05), "31 % of the step is in no timer, most of it in p0 (20 %)."),
+        ((0.2, 0.06, 0.05), "31 % of the step is untimed, most of it in p0 (20 %)."),
     ],
 )
 def test_time_in_no_timer(table: Any, shares: tuple[float, ...], text: str | None) -> None:

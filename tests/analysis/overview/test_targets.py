@@ -55,7 +55,7 @@ def test_a_run_that_does_not_reach_it(said: Any) -> None:
 def test_repeats_that_reach_it_are_counted(said: Any) -> None:
     no = {"reached": False, "best": 3.5}
     assert said({}, {}, groups=(2,)) == ["all 2 runs reach loss 3.2797."]
-    assert said({}, no, groups=(3,)) == ["1 of 3 runs reach loss 3.2797."]
+    assert said({}, no, groups=(3,)) == ["1 of 3 runs reaches loss 3.2797."]
     assert said({"time_s": 1.0}, {"time_s": 3.0}, no | {"time_s": 9.0}, groups=(3,)) == [
         "2 of 3 runs reach loss 3.2797, after 2 s on average."
     ]

@@ -11,7 +11,7 @@ from perflog.metrics import Options, Tables
 from perflog.metrics.power.energy import ALL, GPU, NODE, ONE, energy
 from perflog.metrics.power.energy_cases import energy_cases
 from perflog.tables.nulls import records
-from perflog.units import show
+from perflog.units import first_few, show
 
 _UNITS = ("token", "sample")
 _MEASURED = {ALL: "all GPUs", ONE: "one GPU", GPU: "the GPU, or of all", NODE: "the machine"}
@@ -83,11 +83,12 @@ def _by_mark(rows: Mapping[str, Mapping[str, Any]], groups: Sequence[RunGroup], 
 
 
 def _ends(values: Mapping[str, float], unit: str) -> str:
-    """The only value, or the least and the most, with their runs."""
+    """The only value; of several the least and the most, with their runs, or the value that they share."""
     low, high = min(values, key=lambda mark: values[mark]), max(values, key=lambda mark: values[mark])
-    if len(values) == 1:
-        return show(values[low], unit)
-    return f"{show(values[low], unit)} ({low}) to {show(values[high], unit)} ({high})"
+    least, most = show(values[low], unit), show(values[high], unit)
+    if least == most:
+        return least if len(values) == 1 else f"{least} ({first_few(values)})"
+    return f"{least} ({low}) to {most} ({high})"
 
 
 def _power(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -52,7 +52,7 @@ def held_up(tables: Tables, run: str, options: Options) -> Iterator[str]:
     untimed = rows[rows["kind"] == UNTIMED]
     if len(untimed) > 2 and untimed["share"].sum() > _UNTIMED:  # of several phases, and of the step
         most, total = untimed.iloc[0], percent(untimed["share"].sum())
-        yield f"{total} of the step is in no timer, most of it in {most['part']} ({percent(most['share'])})."
+        yield f"{total} of the step is untimed, most of it in {most['part']} ({percent(most['share'])})."
 
 
 def _unfit(tables: Tables, run: str, options: Options) -> Iterator[str]:

@@ -57,4 +57,5 @@ def _of_repeats(rows: Sequence[Mapping[str, Any]], total: int, key: str, target:
     times = [row["time_s"] for row in reached if row["time_s"] is not None]
     after = f", after {show(sum(times) / len(times), 's')} on average" if len(times) == len(reached) else ""
     number = f"all {total}" if len(reached) == total else f"{len(reached)} of {total}"
-    return f"{number} runs reach {key} {show(target, '', _DIGITS)}{after}."
+    reach = "reaches" if len(reached) == 1 else "reach"
+    return f"{number} runs {reach} {key} {show(target, '', _DIGITS)}{after}."

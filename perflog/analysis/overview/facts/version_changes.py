@@ -7,7 +7,7 @@ from typing import Any
 
 from perflog.metrics import Options, Tables, history
 from perflog.tables.nulls import none_if_null, row_dicts
-from perflog.units import show, show_change
+from perflog.units import count, show, show_change
 
 _LEAST = 0.01  # smaller changes are not shown
 _MOST = 3
@@ -46,4 +46,4 @@ def since_when(tables: Tables, options: Options) -> Iterator[str]:
             f"p {row['p']:.2g}, {row['level_versions']} versions{with_it}."
         )
     if len(changes) > _MOST:
-        yield f"{len(changes) - _MOST} earlier changes."
+        yield f"{count(len(changes) - _MOST, 'earlier change')}."
