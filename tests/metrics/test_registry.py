@@ -125,7 +125,7 @@ def test_a_type_checker_knows_what_a_metric_takes_and_returns(tmp_path: Path) ->
     cache = str(ROOT / ".mypy_cache" / "user")  # of earlier runs: mypy tells by their hashes which files are the same
     command = [sys.executable, "-m", "mypy", "--config-file", str(config), "--cache-dir", cache, str(code)]
     printed = subprocess.run(command, capture_output=True, text=True).stdout
-    lines = [line for line in printed.splitlines() if line.startswith(f"{code}:")]  # not of modules that changed since
+    lines = [line for line in printed.splitlines() if f"{code.name}:" in line]  # not of modules that changed since
     assert lines[0].endswith('Revealed type is "pandas.core.frame.DataFrame"'), printed
     assert [line.partition(":")[2].partition(":")[0] for line in lines[1:3]] == ["4", "5"]
 
