@@ -1139,3 +1139,18 @@ def test_a_benchmark_that_counts_parameters_is_not_nanochat() -> None:
     assert {row["format"] for row in got.rows("runs")} == {"meters"}
     found = [(row["value"], row["unit"]) for row in got.rows("values")]
     assert found == [(12.12, "s"), (24.99, "s"), (5e9, "B"), (7e9, "B")]
+
+
+def test_lerobot_waits_for_batches() -> None:
+    """A step is an update and the wait for its batch; a line has their means since the line before."""
+    text = (
+        "INFO 2025-07-11 08:20:13 ts/train.py:232 step:16 smpl:1K ep:3 epch:0.00 loss:1.037 grdn:5.682 lr:3.2e-06 "
+        "updt_s:0.301 data_s:0.001\n"
+        "INFO 2025-07-11 08:20:16 ts/train.py:232 step:17 smpl:1K ep:3 epch:0.00 loss:1.090 grdn:6.226 lr:3.4e-06 "
+        "updt_s:0.295 data_s:2.595\n"
+    )
+    log = whole_text(text, "lerobot")
+    assert [row["step_time_s"] for row in log.rows("steps")] == [pytest.approx(0.302), pytest.approx(2.89)]
+    assert {key: values(log)[key] for key in ("update", "data", "samples")} == {
+        "update": 0.295, "data": 2.595, "samples": 1000
+    }  # fmt: skip
