@@ -14,6 +14,9 @@ from support.reading import proof_of
 
 import perflog
 from perflog.errors import InputError
+from perflog.parsing.input.source import open_source
+from perflog.readers.dumps.flight_recorder import FlightRecorderReader
+from perflog.readers.interface import RankInfo
 
 GROUPS = {"0": ("default_pg", [0, 1, 2, 3]), "5": ("TENSOR", [2, 3]), "9": ("OWN", [3])}
 STATUS = {"0": (4, 4), "1": (12, 11), "4": (-1, -1)}
@@ -118,6 +121,16 @@ def test_the_file_name_tells_the_rank_where_all_groups_hold_several(tmp_path: Pa
     for name, rank in (("trace_1", 1), ("trace_7", None), ("trace", None)):
         log = perflog.read(write(tmp_path / name, dump(groups, {"0": (1, 1)})))
         assert log.arrow("counters")["rank"].to_pylist() == [rank, rank]
+
+
+def test_a_dump_tells_its_rank_and_the_number_of_ranks(tmp_path: Path) -> None:
+    def info(groups: dict[str, tuple[str, list[int]]]) -> RankInfo | None:
+        path = write(tmp_path / "trace", dump(groups, {"0": (1, 1)}))
+        return FlightRecorderReader().rank_info(open_source(str(path)))
+
+    assert info({"0": ("default_pg", [0, 1]), "1": ("", [1])}) == RankInfo(1, "2")
+    assert info({"0": ("own", [0, 1])}) == RankInfo(None, "2")
+    assert info({"0": ("own", [])}) == RankInfo(None, None)
 
 
 class Attack:

@@ -444,7 +444,7 @@ def _lagging(failures: Sequence[FailureRow], column: str) -> list[int]:
     timed_out: dict[str | None, int] = {}
     for row in failures:
         if row.seq is not None and row.last_enqueued is not None and row.group in asked:
-            timed_out[row.group] = max(row.seq, timed_out.get(row.group, 0))
+            timed_out[row.group] = max(row.seq, timed_out.get(row.group, row.seq))
     for row in failures:
         number = getattr(row, column)
         if _DUMP_SIGNAL in row.message and (column != "last_enqueued" or row.group not in timed_out):

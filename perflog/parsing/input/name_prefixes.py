@@ -201,8 +201,9 @@ class NamePrefixes(Struct, frozen=True):
             match = pattern.search(data, max(line, end, place - _LEAD_LENGTH), place + _LONGEST)
             while match is not None and match.end() <= place:  # such as the name before the line
                 match = pattern.search(data, match.end(), place + _LONGEST)
-            is_before = match is not None and line < match.start() <= place
-            if match is not None and is_before and not self._goes_on(data[max(line, end) : match.start()]):
+            if match is None or not line < match.start() <= place:
+                continue
+            if not self._goes_on(data[max(line, end) : match.start()]):
                 pieces += data[end : match.start()], match.expand(self.label) if self.label else _pod_label(match)
                 end = match.end()
         return b"".join([*pieces, data[end:]])

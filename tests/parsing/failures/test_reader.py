@@ -496,3 +496,45 @@ def test_lines_that_may_report_a_failure(telling: str | None) -> None:
 def test_the_clock_of_a_failure(stamp: str, clock: str | None) -> None:
     (failure,), _, _ = read(f"{stamp} RuntimeError: CUDA error: device-side assert triggered\n")
     assert failure.clock == clock and (failure.time is None) == (clock is None)
+
+
+def test_a_wrapped_message_is_no_end_of_reading() -> None:
+    message = (
+        "[rank6]:[E429 13:55:49.384372190 ProcessGroupNCCL.cpp:1743] [PG ID 0 PG GUID 0(default_pg) Rank 6] "
+        "ProcessGroupNCCL's watchdog got stuck for 480 seconds without making progress in monitoring enqueued "
+        "collectives. This typically indicates a NCCL/CUDA API hang blocking the watchdog"
+    )
+    lines = [message[k : k + 116] for k in range(0, len(message), 116)]
+    text = "".join(f"{line}\n" for line in [*lines, "step 1", "ValueError: bad"])
+    assert spans(text) == [(1, 3, "stuck_watchdog", 1), (5, 5, "exception", 1)]
+
+
+def test_an_exception_after_its_traceback_has_values() -> None:
+    lost = "RuntimeError: [/gloo/pair.cc:5] Connection closed by peer [10.0.0.3]:1024\n"
+    assert [read(text)[0][0].values for text in (lost, TRACE + lost)] == [{"peer_address": "10.0.0.3"}] * 2
+
+
+def test_a_program_tells_in_the_next_line_why_it_aborts() -> None:
+    thrown = "terminate called after throwing an instance of 'c10::Error'\n"
+    (failure,) = read(f"{thrown}  what():  bad\n")[0]
+    assert (failure.last_line, failure.message) == (2, f"{thrown}what():  bad")
+    assert spans(f"{thrown}  bad\n") == [(1, 1, "abort", 1)]
+    known = f"{thrown}  what():  CUDA error: out of memory\n"  # a failure of its own
+    assert spans(known) == [(1, 1, "abort", 1), (2, 2, "gpu_out_of_memory", 1)]
+
+
+def test_a_line_of_a_logger_in_a_traceback_is_none_of_it() -> None:
+    assert read(f"{TRACE}ERROR: saving\nValueError: bad\n")[1] == [1, 2, 3, 5]
+
+
+def test_an_item_of_a_list_may_be_an_exception() -> None:
+    assert spans("- ValueError: bad\n") == [(1, 1, "exception", 1)]
+
+
+def test_the_next_line_adds_where_a_failure_was() -> None:
+    lost = f"{TRACE}ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.\n"
+    node = "Memory on the node (IP: 10.0.0.7, ID: ab12) where the task (pid=43) was running was 1.5GB / 1.6GB (0.95)\n"
+    (failure,), lines, _ = read(lost + node)
+    assert (failure.last_line, lines) == (5, [1, 2, 3, 4, 5])
+    assert failure.values == {"node": "10.0.0.7", "pid": "43"} and failure.message.endswith(node.strip())
+    assert read(f"{lost}step\n{node}")[0][0].values == {}

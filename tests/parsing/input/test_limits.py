@@ -53,6 +53,13 @@ def test_a_stream_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
     assert limits.VARIABLE in caught.value.help
 
 
+def test_a_stream_may_be_as_long_as_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MOST_OF_STREAM", 100)
+    limits.check_stream(100, "x")
+    with pytest.raises(InputError, match="still going on"):
+        limits.check_stream(101, "x")
+
+
 def test_a_packed_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MOST_UNPACKED", 1 << 20)
     monkeypatch.setattr(source, "MOST_UNPACKED", 1 << 20)

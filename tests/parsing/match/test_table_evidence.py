@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from support.reading import Reading, read
 
@@ -806,3 +807,25 @@ def test_a_matrix_has_the_names_of_its_columns_in_its_rows(
 def test_a_rule_proves_a_header_above_values(lines: list[str], rows_below: int | None) -> None:
     table = PrintedTable.from_markdown(lines)
     assert (None if table is None else len(table.rows)) == rows_below
+
+
+def test_names_that_span_columns_begin_a_header() -> None:
+    lines = ["step 3", "| m || n |", "| a | b | c |", "|---|---|---|", "| x | 1.5 | 2 |"]
+    assert module._grouped(pa.array([line.encode() for line in lines], pa.binary())).tolist() == [
+        False, True, False, False, False
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "firsts", "counts"),
+    [
+        ("# Step", "123", True),
+        ("step", "1", False),
+        ("step", "122", False),
+        ("step", "12x", False),
+        ("m", "123", False),
+    ],
+)
+def test_a_column_of_steps_counts_up(name: str, firsts: str, counts: bool) -> None:
+    below = [(first, "1.5") for first in firsts]
+    assert PrintedTable("bars", [""], [name, "loss"], [""], below)._counts_up() is counts

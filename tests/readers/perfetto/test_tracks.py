@@ -133,3 +133,7 @@ def test_the_name_of_a_counter_may_be_that_of_the_track_around_it() -> None:
     assert tracks(track(1, process=process(7, "python")), track(2, process=process(8, ""))).process_names == {
         7: "python"
     }
+
+
+def test_a_process_without_a_number_is_the_kernel() -> None:
+    assert tracks(track(1, process=wire(6, "swapper"))).process_names == {0: "swapper"}

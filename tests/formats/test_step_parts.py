@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from support.reading import read
 
-from perflog.formats.families.step_parts import may_be_part, shared_units, time_of_step
+from perflog.formats.families.step_parts import may_be_part, shared_units, time_of_step, with_parts
+from perflog.formats.model import Line
 from perflog.formats.template import Template
 from perflog.units import Unit
 
@@ -79,3 +80,12 @@ def test_the_parts_of_a_step_are_phases() -> None:
 )
 def test_a_unit_that_the_parts_of_a_step_share(text: str, printed: str, found: str) -> None:
     assert shared_units(Template(text), dict.fromkeys(printed.split(), MS)) == dict.fromkeys(found.split(), MS)
+
+
+def test_only_times_are_parts_of_a_step() -> None:
+    units = {"step_time": S, "data": MS, "opt": MS, "memory": Unit("B", 1.0)}
+    line = Line("own", Template("{step_time:f} {data:f} {opt:f} {memory:f}"), table="steps", unit=units)
+    assert with_parts(line).parts == {"data", "opt"}
+    assert with_parts(line, {"step_time", "opt", "memory"}).parts == {"opt"}
+    assert with_parts(line, {"data", "opt"}) is line  # nothing may be the time of the step
+    assert with_parts(line, {"data", "opt"}, "opt").parts == {"data"}
