@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.failures.kinds import TRACEBACK, Kind, kinds, reported
-from perflog.parsing.failures.origins import Origin
+from perflog.parsing.failures.origins import Origin, add_place, origin_of
 from perflog.tables.row_order import PART_BITS
 
 MESSAGE = 1_000  # characters of a message
@@ -22,6 +22,7 @@ PART_OF_GROUP = "---------------- 1 ----------------"
 _REPEATED = lazy_pattern(r" \[repeated (\d+)x across cluster\]$")
 """Suffix of a message that so many processes of Ray print. Its label names one of them."""
 
+_OPEN = lazy_pattern(r"\([^()]*$")
 _ACTOR_NODE = lazy_pattern(r"^\s*ip: (?P<node>[\w.:-]+)$")
 
 
@@ -104,9 +105,14 @@ def count_repeated(failure: Failure) -> None:
 
 
 def add_about_actor(failure: Failure, text: str, line: int) -> bool:
-    """Add the next line about an actor of Ray that died: its node, or why it is dead. Return whether it is one."""
+    """Add the next line about an actor of Ray that died: its node, or why it is dead. Return whether it is one.
+
+    A long message may go on in it: with the rest of the bracket that describes the actor, and its rank.
+    """
     if match := _ACTOR_NODE.match(text):
         failure.origin.node = match["node"]
+    elif line == failure.last_line + 1 and _OPEN.search(failure.message) and ")" in text:
+        add_place(failure.origin, origin_of("", text, len(text)))
     elif line != failure.last_line + 1 or (found := reported(text)) is None or found.kind is not failure.kind:
         return False
     failure.message, failure.last_line = f"{failure.message}\n{text.strip()}"[:MESSAGE], line

@@ -89,3 +89,11 @@ def test_the_node_of_an_actor_and_why_it_is_dead() -> None:
     assert not module.add_about_actor(actor, reason, 11)  # not the next line
     assert not module.add_about_actor(actor, MEMORY, 10)  # another kind
     assert actor.message == "ray.exceptions.ActorDiedError\nip: 10.0.0.7"
+
+
+def test_the_rank_of_an_actor_is_in_the_rest_of_its_bracket() -> None:
+    actor = failed("actor_died", "ray.exceptions.ActorDiedError: ray::W.__init__() (pid=7, actor_id=", line=8)
+    assert not module.add_about_actor(actor, "79f3, repr=Worker[rank=2])", 10)  # not the next line
+    assert module.add_about_actor(actor, "79f3, repr=Worker[rank=2])", 9)
+    assert (actor.origin.rank, actor.last_line) == (2, 9)
+    assert not module.add_about_actor(actor, "repr=Worker[rank=3])", 10)  # the bracket is closed
