@@ -376,3 +376,52 @@ def test_the_last_state_of_a_batch_may_have_the_figures_of_the_step_before(
     assert reader._ends_stale(line, 4, records, np.array(near)) is stale
     no_figures = replace(line, template=Template("{n:d} {loss:f} {rate:f}"))
     assert not reader._ends_stale(no_figures, 4, records, np.array(near))
+
+
+@pytest.mark.parametrize(
+    ("table", "is_printed", "undecided"), [("steps", False, True), ("steps", True, False), ("values", False, False)]
+)
+def test_a_state_of_a_step_at_the_end_of_a_batch_waits_for_the_next(
+    table: str, is_printed: bool, undecided: bool
+) -> None:
+    line = Line("bar", Template("{n:d} {rate:f} {loss:f}"), table=table, unit={"rate": UNITS["s"]},
+                bar=BarFields("n", "", "", "rate", True))  # fmt: skip
+    columns = {"n": np.array([3]), "rate": np.array([2.0]), "loss": np.array([2.5])}
+    chunk = SimpleNamespace(is_last=False, first_line=1, lines=10_000)
+    reader = bar_states.BarReader(is_printed)
+    for number, is_near in ((10_000, True), (1, False)):
+        batch: Any = SimpleNamespace(chunk=chunk, records={0: Records(np.array([number << PART_BITS]), columns)})
+        assert reader.undecided([(None, line)], batch) is (undecided and is_near)  # type: ignore[list-item]
+
+
+def test_the_lengths_of_epochs_are_those_of_one_bar() -> None:
+    """A lower count begins the next run, another total another bar."""
+    for count, total, is_kept in ((60, 100, True), (40, 100, False), (60, 200, False)):
+        stream = bar_states._Stream()
+        assert bar_states._agreeing(stream, [drawn(50)], 0.5) is not None
+        known = stream.lengths
+        stream.total = 100 if total == 100 else -1
+        assert bar_states._agreeing(stream, [drawn(count, total)], None) is not None
+        assert (stream.lengths == known) is is_kept, (count, total)
+
+
+def test_a_line_within_a_step_belongs_to_the_next_count_of_the_bar_of_training() -> None:
+    def after_step(*counts: int, total: int = 100, known: int = 100) -> int | None:
+        reader = bar_states.BarReader(False)
+        reader._streams = {0: bar_states._Stream(total=known)}
+        states = [drawn(count, total, position=k << PART_BITS) for k, count in enumerate(counts, 1)]
+        table: Any = SimpleNamespace(states={0: states}, positions={0: np.array([each.position for each in states])})
+        found = reader._state_after_step((len(counts) << PART_BITS) - 1, 0, table)
+        assert reader._state_after_step((len(counts) << PART_BITS) - 1, 1, table) is None  # another rank
+        return found.count if found is not None else None
+
+    assert after_step(3, 4) == 4 and after_step(1) == 1
+    assert after_step(3, 5) is after_step(2) is None
+    assert after_step(3, 4, total=50) is after_step(3, 4, known=-1) is None
+
+
+def test_no_line_is_within_a_step_after_the_last_state() -> None:
+    reader = bar_states.BarReader(False)
+    reader._streams = {0: bar_states._Stream(total=100)}
+    table: Any = SimpleNamespace(states={0: [drawn(3)]}, positions={0: np.array([5 << PART_BITS])})
+    assert reader._state_after_step(6 << PART_BITS, 0, table) is None
