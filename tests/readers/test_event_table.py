@@ -48,6 +48,7 @@ def test_steps_of_several_processes_without_a_rank_have_their_process() -> None:
         (None, "process 7"), (None, "process 8"), (3, RANK_3.source), (None, ORIGIN.source),
     ]  # fmt: skip
     assert by_process(origins, [1, 1, 1, 1], ["7", "8"]) == origins  # all are of one
+    assert [origin.source for origin in by_process([ORIGIN] * 2, [0, 1], ["7", "8"])] == ["process 7", "process 8"]
 
 
 def test_a_number_that_its_column_does_not_hold_is_null() -> None:

@@ -182,3 +182,9 @@ def test_arguments_of_a_collective_beside_none_are_taken() -> None:
     assert (columns["in_split"], columns["out_split"]) == ([None, "[1]"], [None, "[2]"])
     assert taken == {"Collective name": 1, "In split size": 1, "Out split size": 1}
     assert "collective" not in read(("cpu", {"stream": 1}))[0]
+
+
+def test_work_on_a_device_has_no_inputs() -> None:
+    columns, _ = read(("cpu", {"Input Dims": [[2, 3]], "Input type": ["float"]}), ("kernel", {}), ("kernel", {}))
+    assert [text is None for text in columns["shapes"]] == [False, True, True]
+    assert columns["input_types"] == ['["float"]', None, None]

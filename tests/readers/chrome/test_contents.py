@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from perflog.readers.chrome.argument_columns import EventArgs
 from perflog.readers.chrome.contents import SHARED_CODES, BeginEndPairs, PieceDecoder, TraceContents, translate
-from perflog.readers.chrome.events import DecodedPiece, EventDecoder
+from perflog.readers.chrome.events import DecodedPiece, EventDecoder, Reading, counter_readings, memory_readings
 from perflog.readers.events.event_columns import MISSING, EventColumns
 from perflog.readers.events.spill_file import load_spilled
 from perflog.readers.events.string_interning import new_interners
@@ -291,3 +292,25 @@ def test_an_argument_that_nobody_declared_has_its_first_event() -> None:
 def test_a_list_of_events_may_hold_numbers_that_are_none(text: bytes, count: int | None) -> None:
     piece = EventDecoder().decode_list(text)
     assert (piece and piece.count) == count
+
+
+@pytest.mark.parametrize(
+    ("kind", "number", "where"),
+    [
+        (0, -1, "host memory"), (0, 1, "host memory"), (1, 0, "device memory"), (None, 0, "device memory"),
+        (None, -1, "host memory"), (1, None, "device memory"), (None, None, "memory"), ("x", "y", "memory"),
+    ],
+)  # fmt: skip
+def test_totals_of_memory_are_of_a_device_or_of_the_host(kind: object, number: object, where: str) -> None:
+    args = EventArgs(memory_device_type=kind, memory_device=number, allocated="512", reserved="x")
+    assert memory_readings(7, args, 3) == [Reading(7, f"{where} allocated", 512.0, 3, True)]
+
+
+def test_each_number_of_a_counter_is_a_reading() -> None:
+    def readings(args: object, **fields: object) -> list[tuple[str, float]]:
+        return [(each.name, each.value) for each in counter_readings(7, {"name": "n", "args": args} | fields)]
+
+    assert readings({"value": 3}) == readings({"": 3}) == readings({"n": "3"}) == [("n", 3)]
+    assert readings({"value": 3, "x": 4, "y": "z"}) == [("n.value", 3), ("n.x", 4)]
+    assert readings({"x": 3}, id=5) == [("n[5].x", 3)]
+    assert readings(None) == []

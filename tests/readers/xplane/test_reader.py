@@ -275,3 +275,13 @@ def test_values_fill_a_column_where_they_are_known() -> None:
     column = np.array([5, 5, 5])
     events._fill(column, np.array([2, 0]), np.array([7, MISSING]), MISSING)
     assert column.tolist() == [5, 5, 7]
+
+
+def test_the_process_of_a_host_is_its_number_that_of_a_device_the_device(tmp_path: Path) -> None:
+    found = {}
+    for name in ("/host:CPU", "/device:GPU:1"):
+        plane = PlaneWriter(name, stats={"process_id": 77}).line("Stream #7", [Event("a", 0, MS), Event("b", MS, MS)])
+        plane.line("Stream #8", [Event("c", 2 * MS, MS)], number=2)
+        table = perflog.read(write_space(tmp_path / "x.xplane.pb", plane)).table("events")
+        found[name] = (set(table["process"]), [*table["line"]])
+    assert found == {"/host:CPU": ({"77"}, [1, 2, 3]), "/device:GPU:1": ({"/device:GPU:1"}, [1, 2, 3])}
