@@ -116,6 +116,7 @@ _PATTERN_OF_BYTE = [
 
 _AFTER_NUMBER = r"(?:[^0-9A-Za-z_.,'# \t]|,[^0-9]|[.,]$|[ \t]+(?:[^0-9 \t]|$))"  # what cannot continue a number
 _LONGEST_SURE = 300  # digits of a number that fits into a double
+_SHOWN = 110  # characters around the one at which a match stopped
 
 
 def fits_64(text: str | bytes) -> bool:
@@ -599,10 +600,10 @@ class Template:
         return {}
 
 
-def caret(line: str, miss: Miss, width: int = 110) -> str:
-    """Return the line with a caret under the offset at which the match stopped, cut to `width` characters around it."""
+def caret(line: str, miss: Miss) -> str:
+    """Return the line with a caret under the offset at which the match stopped, cut to the characters around it."""
     raw = line.encode("utf-8", "surrogateescape")
     column = len(raw[: miss.position].decode("utf-8", "replace"))
-    start = max(0, column - width + 20)
-    shown = "".join(c if c.isprintable() else "·" for c in line[start : start + width])
+    start = max(0, column - _SHOWN + 20)
+    shown = "".join(c if c.isprintable() else "·" for c in line[start : start + _SHOWN])
     return f"{shown}\n{' ' * (column - start)}^ expected {miss.expected}"

@@ -137,6 +137,7 @@ sample = "other 1"
         ('table = "values"\ntext = "a {x:.1f} of [{y:l}]"', "a 2.5 of [3, 4.5, 7]", (4, 0, 0)),
         ('table = "values"\ntext = "a in k7: {x:.1f} {_:s}"', "a in k7: 2.5 b 3 of 4 v5", (1, 0, 2)),  # digits between
         ('table = "steps"\ntext = "a {step:d} {loss:s}"', "a 3 2.5/4.5", (1, 0, 2)),  # it becomes null
+        ('table = "steps"\ntext = "a {step:d} {printed:s}"', "a 3 1714564803.5", (2, 0, 0)),  # a time since 1970
         ('table = "milestones"\nset = {kind = "checkpoint"}\ntext = "a {step:d} {name:s}"', "a 3 to 4 of 5", (1, 0, 0)),
     ],
 )  # fmt: skip
@@ -151,6 +152,13 @@ def test_the_figures_of_a_line(tmp_path: Path, declared: str, text: str, counts:
     line = next(line for line in loaded.lines if line.name == "a")
     of_text = figures_of_text(loaded, line, text)
     assert of_text == (counts if "/" not in text else (3, 0, 0))  # of a string that becomes null too
+
+
+def test_a_time_since_1970_has_its_digits(tmp_path: Path) -> None:
+    form = LINES + (
+        '[[line]]\nname = "a"\ntable = "steps"\ntext = "a {step:d} {printed:s}"\nsample = "a 3 1714564803.5"\n'
+    )
+    assert account(tmp_path, "a 3 1714564803.5\na 4 2.5\n", form) == {"a": (3, 0, 1, None)}
 
 
 def test_lines_of_a_block_have_no_figures() -> None:
