@@ -67,6 +67,7 @@ def test_what_is_computed_again_must_be_known() -> None:
     assert six.executed_work({**numbers, "recompute": 1}) == 160  # a fourth forward on top of three
     assert six.work({"tokens": 6.0}) is None
     assert six.work({**numbers, "world_size": 0}) is None
+    assert six.work({**numbers, "tokens": 0}) is None
     assert six.work({**numbers, "tokens": -1}) is None
 
 

@@ -29,5 +29,10 @@ def test_a_line_without_its_step_or_with_all_values_is_another() -> None:
     assert [without_missing(LINE, raw) for raw in others] == [None] * 4
 
 
+def test_blanks_at_the_end_of_a_line_may_be_missing() -> None:
+    found = without_missing(Template("loss {loss:f} time {t:f} ms "), b"loss None time 2.0 ms")
+    assert found is not None and found[1] == 21
+
+
 def test_one_number_at_least_is_there() -> None:
     assert without_missing(Template("loss {loss:f} time {t:f}"), b"loss None time None") is None

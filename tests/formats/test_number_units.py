@@ -45,7 +45,7 @@ def found(text: str, name: str = "", **options: object) -> tuple[str, str]:
         ("x 3.1 ms 4", "", "ms"),
         ("gemm   12.5 us   1.5 GB/s", "us", "1.5"),  # columns
         ("x 5 %", "%", ""),
-        ("x 5   %", "", "%"),
+        ("x 5  %", "", "%"),
         ("x 16.0G", "", "G"),  # a factor
         ("x 8 B", "", "B"),  # billions, or bytes
         ("x 8B", "", "B"),

@@ -39,6 +39,7 @@ def test_names_of_parts() -> None:
         (["Time"], S, ""),  # perhaps since the start
         (["data_time"], MS, ""),
         (["total", "fwd", "bwd"], S, "total"),
+        (["total", "elapsed", "eta"], S, ""),  # they are no parts
         (["total", "fwd"], S, ""),
         (["time_total", "time_rollout", "time_update"], S, "time_total"),
         (["time_total", "fwd"], S, ""),

@@ -91,17 +91,20 @@ def form_of_several(name: str, shape: str, header: str, free: Mapping[str, str])
     last = last if own_names or is_of_total else None
     for k, part in enumerate(parts, 1):
         printed = _UNIT_AFTER.match(part) or last
+        if printed is None and k < len(parts) and _precedes_spread(part):  # `20.9 ± 0.5 ms`: one unit for both
+            printed = _UNIT_AFTER.match(parts[k])
         unit = ("1" if printed[1] in "x×" else unit_of(printed[1])[0]) if printed else ""
         front = _NAME_BEFORE.search(parts[k - 2] if k > 1 else before)
         own = f"{name}_{field_name(printed[1]) if printed else k}" if k > 1 else name
         if front is not None:
-            label, unit = name_and_unit(front[1])
+            label, own_unit = name_and_unit(front[1])
+            unit = own_unit or unit
             meant = field_of(front[1])
             own = named = meant if unit and free.get(meant) == base_of(unit) else field_name(label)
         elif own_names:
             label, own_unit = split_unit(own_names[k - 1])
             own, unit = field_name(label), unit or own_unit
-        elif k > 1 and _PLUS_MINUS.fullmatch(parts[k - 2]):
+        elif k > 1 and _precedes_spread(parts[k - 2]):
             own, unit = f"{named}_spread", unit or next((u for u, x in UNITS.items() if units.get(named) == x), "")
         elif k > 1 and (is_of_total or (shape == "{}/{}" and plain_name(header) in COUNTERS)):
             own = f"{name}_total"
@@ -110,6 +113,12 @@ def form_of_several(name: str, shape: str, header: str, free: Mapping[str, str])
         units |= {own: UNITS[unit]} if unit in UNITS else {}
         text += f"{{{own}:{'d' if own in PLACES else 'r'}}}{literal(part)}"
     return CellForm(Template(text)), units
+
+
+def _precedes_spread(text: str) -> bool:
+    """Return whether the text after a value says that the next one is its spread: ` ± `, ` ms ± `."""
+    unit = _UNIT_AFTER.match(text)
+    return _PLUS_MINUS.fullmatch(text, unit.end() if unit is not None else 0) is not None
 
 
 def _names_of_parts(header: str, count: int) -> list[str]:
