@@ -56,6 +56,10 @@ def found(units: dict[str, str] | None = None, /, **columns: Any) -> tuple[list[
         # what a search chooses is a parameter wherever it is printed
         ({"op": ["a", "b", "c", "d"], "took": TIMES, "lr": [0.1, 0.2, 0.1, 0.2]}, ["op", "lr"]),
         ({"lr": [0.1, 0.2, 0.1, 0.2], "n": [1, 1, 2, 2], "took": TIMES}, ["lr", "n"]),
+        # numbers of steps that each variant has configure; the number of a step is progress
+        ({"variant": ["a", "b", "a", "b"], "steps": [1, 1, 8, 8], "took": TIMES}, ["variant", "steps"]),
+        ({"variant": ["a", "b", "a", "b"], "step": [1, 1, 8, 8], "took": TIMES}, []),
+        ({"variant": ["a", "b", "a", "b"], "steps": [1, 2, 3, 4], "took": TIMES}, []),
         # two trials of one choice
         ({"lr": [0.1, 0.2, 0.1, 0.2], "took": TIMES, "trial": ["t1", "t2", "t3", "t4"]}, ["lr", "trial"]),
         ({"lr": [0.1, 0.2, 0.3, 0.4], "took": TIMES, "trial": ["t1", "t2", "t3", "t4"]}, ["lr"]),

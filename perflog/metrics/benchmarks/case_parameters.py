@@ -298,6 +298,7 @@ def _is_whole(cells: Sequence[Cell], unit: str) -> bool:
 def _is_series(names: Sequence[str], columns: dict[str, list[Cell]]) -> bool:
     """Whether records run over steps, moments or requests."""
     counted = [name for name in names if _counts(name) and not (name == _LABEL and are_words(columns[name]))]
+    counted = [name for name in counted if not _configures(name, names, columns)]
     if any(not isinstance(x, str) or _DIGIT.search(x) for name in counted for x in columns[name] if x is not None):
         return True  # `wall time` above `forward` and `backward` names what was timed
     cells = columns[names[0]] if names else []
@@ -308,6 +309,14 @@ def _is_series(names: Sequence[str], columns: dict[str, list[Cell]]) -> bool:
     if all(isinstance(x, str) for x in cells):
         return len(set(cells)) == len(cells)
     return all(isinstance(b, float) and isinstance(a, float) and b - a == 1 for a, b in pairwise(cells))
+
+
+def _configures(name: str, names: Sequence[str], columns: Mapping[str, list[Cell]]) -> bool:
+    """Whether numbers of things, `steps`, are a setting: another column names variants that each have all of them."""
+    numbers = set(columns[name])
+    labels = [columns[other] for other in names if are_words(columns[other])]
+    pairs = [(len({*zip(columns[name], cells, strict=True)}), len({*cells})) for cells in labels]
+    return name.lower().endswith("s") and any(found == len(numbers) * variants > variants for found, variants in pairs)
 
 
 def _is_progress(name: str, columns: Mapping[str, list[Cell]]) -> bool:
