@@ -262,7 +262,7 @@ def ranges_overlap(data: LintInput) -> Iterator[Finding]:
         ranges, rows = _ranges(run), run.frame("kernels")
         profile = rows[rows["range"].isna() & rows["kind"].isin(GPU_KINDS)]["time_s"].sum()
         total = float(ranges["gpu_s"].sum())
-        if profile and total > _NESTED * profile:
+        if len(ranges) and profile > 0 and total > _NESTED * profile:
             message = (
                 f"{len(ranges)} ranges add up to {seconds(total)} of GPU time, the whole profile to {seconds(profile)}"
             )

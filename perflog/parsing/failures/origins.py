@@ -19,38 +19,40 @@ _POD_TIME = lazy_pattern(r"(\[pod/[^\] \n]+) [^\]\n]*\] ")
 """The label of a pod, with the time of its line, which differs in the next one."""
 
 _LABEL = lazy_pattern(rf"{_POD}|{CLOSED_LABEL}|{BARE_LABEL}|(?:{_NAME}): ")
-_RANK_LABEL = lazy_pattern(r"\[rank(?P<rank>\d+)\]:|\[[0-9]+,(?P<mpi>\d+)\]<")
+_RANK_LABEL = lazy_pattern(r"\[rank(?P<rank>\d{1,7})\]:|\[[0-9]+,(?P<mpi>\d{1,7})\]<")
 _SPACED = lazy_pattern(r"\[rank\d+\]:$")
 """PyTorch's label before the lines of an exception, with a space between them."""
 
-_OWN_LABEL = lazy_pattern(r"\[rank(?P<rank>\d+)\]: ?$")
+_OWN_LABEL = lazy_pattern(r"\[rank(?P<rank>\d{1,7})\]: ?$")
 _OF_LOGGER = lazy_pattern(r"\[[EFW]\d{3,4} \d\d:")
 """The beginning of a line of PyTorch's logger. The label before it has the rank in the job, whatever group it is of."""
 
 _IN_GROUP = lazy_pattern(r"\[PG (?:ID )?(?P<id>\w+)[^\]]* Rank \d+\]")
 """How PyTorch names a process group and the rank in it. Group 0 is the whole job."""
 
-_LOCAL_LABEL = lazy_pattern(r"\[default(?P<local>\d+)\]:")
+_LOCAL_LABEL = lazy_pattern(r"\[default(?P<local>\d{1,7})\]:")
 _TASK = lazy_pattern(r"(?:^|[\]:] ?) *(?P<task>\d{1,6}): ")
 _RANK = lazy_pattern(
-    r"\[(?:PG [^\]]*)?[Rr]ank[ :=]?(?P<bracket>\d+)\]|\[PG \d+ Rank (?P<pg>\d+)\]"
-    r"|\b(?:global_rank|global rank|[Rr]ank|RANK)[ :=]{1,2}(?P<word>\d+)\b(?!/)"
+    r"\[(?:PG [^\]]*)?[Rr]ank[ :=]?(?P<bracket>\d{1,7})\]|\[PG \d+ Rank (?P<pg>\d{1,7})\]"
+    r"|\b(?:global_rank|global rank|[Rr]ank|RANK)[ :=]{1,2}(?P<word>\d{1,7})\b(?!/)"
 )
-_TENSOR_PARALLEL = lazy_pattern(r"^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d TP(?P<tp>\d+)(?: EP\d+)?\] ")
+_TENSOR_PARALLEL = lazy_pattern(r"^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d TP(?P<tp>\d{1,7})(?: EP\d+)?\] ")
 """SGLang's prefix where it has no other dimension: the rank of tensor parallelism is then the rank."""
 
-_LOCAL = lazy_pattern(r"(?<!--)\blocal_rank[ :=]{1,2}(?P<local>\d+)\b")
+_LOCAL = lazy_pattern(r"(?<!--)\blocal_rank[ :=]{1,2}(?P<local>\d{1,7})\b")
 _RAY = lazy_pattern(r"\((?P<actor>[\w.:-]+) pid=(?P<pid>\d+)(?:, ip=(?P<ip>[0-9a-f.:]+))?\)")
-_NCCL = lazy_pattern(r"(?:^|\s)(?P<node>[\w.-]+):\d+:\d+ \[(?P<gpu>\d+)\] ")
+_NCCL = lazy_pattern(r"(?:^|\s)(?P<node>[\w.-]+):\d+:\d+ \[(?P<gpu>\d{1,7})\] ")
 _UCX = lazy_pattern(r"^\[(?P<node>[\w.-]+):\d+ ?:\d+:\d+\] ")
 """The prefix of UCX's handler of signals: node, process, number and id of the thread."""
 
 _SYSLOG = lazy_pattern(r"^[A-Z][a-z]{2} +\d+ [\d:]{8} (?P<node>[\w.-]+) kernel:|^\d{4}-\S+ (?P<iso>[\w.-]+) kernel:")
 _NODE = lazy_pattern(rf"^(?:\[[^\]]*\] ?)?(?P<node>{_NAME}): ")
-_NPU = lazy_pattern(r"(?:^| )\[ERROR\] \S+ \(PID:\d+, Device:(?P<gpu>-?\d+), RankID:(?P<rank>-?\d+)\) ERR\d{5}\b")
+_NPU = lazy_pattern(
+    r"(?:^| )\[ERROR\] \S+ \(PID:\d+, Device:(?P<gpu>-?\d{1,7}), RankID:(?P<rank>-?\d{1,7})\) ERR\d{5}\b"
+)
 """What torch_npu prints in the line after an exception, and before what the device reports. -1 is unknown."""
 
-_DEVICE = lazy_pattern(r"\b(?:cuda|npu|xpu):(?P<gpu>\d+)\b")
+_DEVICE = lazy_pattern(r"\b(?:cuda|npu|xpu):(?P<gpu>\d{1,7})\b")
 
 
 class Origin(Struct):

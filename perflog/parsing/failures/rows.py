@@ -34,7 +34,8 @@ _SIGNALS = {
     "Illegal instruction": -4, "Floating point exception": -8, "SIGKILL": -9, "SIGTERM": -15, "SIGABRT": -6,
     "SIGSEGV": -11, "SIGBUS": -7, "SIGILL": -4, "SIGFPE": -8,
 }  # fmt: skip
-_RANK_IN_NAME = lazy_pattern(r"(?<![a-z])rank[-_. =]?(\d+)(?!\d)", re.IGNORECASE)
+_MOST = 10**7  # ranks of a job
+_RANK_IN_NAME = lazy_pattern(r"(?<![a-z])rank[-_. =]?(\d{1,7})(?!\d)", re.IGNORECASE)
 _NO_NODE = lazy_pattern(r"^(?:0\.0\.0\.0|127(?:\.\d+){3}|localhost|::1?|)$")
 _WORD_BEFORE = lazy_pattern(r"(?:tp|pp|dp|cp|ep|local|node)[-_. ]?$", re.IGNORECASE)
 
@@ -94,8 +95,8 @@ def _row(failure: Failure, run: str) -> FailureRow:
     task = tasks[0] if len(tasks) == 1 else None if tasks else origin.task
     exit_code = _SIGNALS.get(values.get("signal_name", ""), _number(values, "exit_code"))
     if "signal" in values and failure.kind.role == REPORT:
-        exit_code = -int(values["signal"])
-    rank = _number(values, "rank")
+        exit_code = None if (signal := _number(values, "signal")) is None else -signal
+    rank = _index(values, "rank")
     return FailureRow(
         run=run,
         line=failure.line,
@@ -104,10 +105,10 @@ def _row(failure: Failure, run: str) -> FailureRow:
         clock=failure.clock,
         rank=origin.rank if rank is None else rank,
         rank_by=origin.rank_by if rank is None else "printed",
-        local_rank=_number(values, "local_rank") if origin.local_rank is None else origin.local_rank,
+        local_rank=_index(values, "local_rank") if origin.local_rank is None else origin.local_rank,
         task=task,
         node=None if _NO_NODE.match(node := values.get("node") or origin.node or "") else node,
-        gpu=_number(values, "gpu") if "gpu" in values else origin.gpu,
+        gpu=_index(values, "gpu") if "gpu" in values else origin.gpu,
         device=values.get("address"),
         kind=failure.kind.name,
         severity=severity,
@@ -163,6 +164,12 @@ def _waited(values: Mapping[str, str]) -> float | None:
     """Return how long a process had waited, in seconds."""
     seconds, milliseconds = _number(values, "waited_s"), _number(values, "waited_ms")
     return milliseconds / 1e3 if milliseconds is not None else seconds
+
+
+def _index(values: Mapping[str, Any], name: str) -> int | None:
+    """Return the number of a rank or a device; None if no job has so many."""
+    number = _number(values, name)
+    return None if number is None or abs(number) >= _MOST else number
 
 
 def _number(values: Mapping[str, Any], name: str) -> int | None:

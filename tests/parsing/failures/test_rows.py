@@ -8,7 +8,7 @@ import pytest
 
 from perflog.parsing.failures.failure import Failure
 from perflog.parsing.failures.kinds import kinds
-from perflog.parsing.failures.origins import Origin
+from perflog.parsing.failures.origins import Origin, origin_of
 from perflog.parsing.failures.rows import FailureRow, rank_in_name, rows_of
 from perflog.tables.row_order import PART_BITS
 
@@ -75,6 +75,16 @@ def test_what_a_message_ends(given: Failure, severity: str) -> None:
 )
 def test_the_exit_code(kind: str, values: dict[str, str], code: int | None) -> None:
     assert row(failure(kind, values=values)).exit_code == code
+
+
+def test_numbers_that_no_job_has_are_unknown() -> None:
+    """A torn line may glue two numbers."""
+    large = "9" * 20
+    found = row(failure(values={"rank": "123456789", "local_rank": large, "gpu": "4294967296", "seq": large}))
+    assert (found.rank, found.local_rank, found.gpu, found.seq) == (None, None, None, None)
+    assert row(failure("child_failed", values={"signal": large})).exit_code is None
+    assert rank_in_name(f"rank{large}.log") is None
+    assert origin_of(f"[rank{large}]:", f"[Rank {large}] it failed on cuda:{large}", 0) == Origin()
 
 
 def test_values_of_a_message_count_before_its_label() -> None:
