@@ -23,7 +23,7 @@ _PER_TIME = lazy_pattern(
     re.IGNORECASE,
 )
 _TIME_OF = lazy_pattern(
-    r"^(?P<head>|.*?[_ .-])(?:time )?(?P<unit>[munµ]s|[mun]secs?|s(?:ecs?)?(?=/(?:it|step|batch|epoch)))"
+    r"^(?P<head>|.*?[_ .-])(?P<unit>[munµ]s|[mun]secs?|s(?:ecs?)?(?=/(?:it|step|batch|epoch)))"
     r"/(?P<what>(?!(?:s(?:ec)?|days?)\b)[a-z]+)$",
     re.IGNORECASE,
 )
@@ -139,7 +139,9 @@ def name_and_unit(name: str) -> tuple[str, str]:
         return f"{brings['what']}_per_{brings['unit']}", ""
     per = _PER_TIME.fullmatch(_TIME_OF.sub(r"\g<head>\g<unit> per \g<what>", base))
     if per is not None:
-        return f"{per['head']}time{per['tail']}", unit_of(per["unit"])[0]
+        stem = per["head"].rstrip("_ ./-")  # `time_s_per_step` has the word already
+        head = stem if stem.lower().endswith("time") else f"{per['head']}time"
+        return head + per["tail"], unit_of(per["unit"])[0]
     match = _ENERGY_AT_END.fullmatch(base) or _AT_END.fullmatch(base) or _CAMEL_CASE.fullmatch(base)
     if match is not None and not match["name"].lower().endswith("per"):
         return match["name"] + match["rest"], unit_of(match["unit"])[0]

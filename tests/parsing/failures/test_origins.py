@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import asdict
 
-from perflog.parsing.failures.origins import origin_of, rank_of_logger, split_labels, tasks_of
+from perflog.parsing.failures.origins import Origin, npu_of, origin_of, rank_of_logger, split_labels, tasks_of
 
 
 def origin(line: str, message: str = "") -> dict[str, Any]:
@@ -110,3 +110,12 @@ def test_the_rank_of_a_line_of_pytorchs_logger(labels: str, text: str, rank: int
 )  # fmt: skip
 def test_a_list_of_tasks(text: str, tasks: list[int]) -> None:
     assert tasks_of(text) == tasks
+
+
+@pytest.mark.parametrize(
+    ("rank", "gpu", "origin"),
+    [(0, 0, Origin(0, "printed", gpu=0)), (3, -1, Origin(3, "printed")), (-1, 5, Origin(gpu=5)), (-1, -1, Origin())],
+)
+def test_the_process_that_torch_npu_names(rank: int, gpu: int, origin: Origin) -> None:
+    text = f"[ERROR] 2025-10-11-15:09:34 (PID:2969, Device:{gpu}, RankID:{rank}) ERR00100 PTA call acl api failed"
+    assert npu_of(text) == origin and npu_of("RankID:3") is None

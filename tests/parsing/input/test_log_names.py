@@ -300,6 +300,7 @@ def test_a_pattern_that_matches_nothing_is_an_error(tmp_path: Path) -> None:
         ("s3://b/.logs/a.txt", "s3://b/.logs/*.txt", False),  # what is searched spells it out
         ("s3://b/.logs/a.txt", "s3://b/.logs", False),
         ("s3://b/logs/.old/a.txt", "s3://b/logs/*/a.txt", True),
+        ("s3://b/.logs/.old/a.txt", "s3://b/.logs/*/a.txt", True),
         ("s3://b/logs/.old/a.txt", "s3://b/logs/*/.old/a.txt", False),
     ],
 )
