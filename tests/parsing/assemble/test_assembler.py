@@ -58,6 +58,11 @@ opens = "part"
 text = "numbers are in {unit:S}"
 sample = "numbers are in ms"
 [[line]]
+name = "tail"
+closes = "part"
+text = "these were in {unit:S}"
+sample = "these were in ms"
+[[line]]
 name = "wait"
 table = "values"
 text = "wait of one is {wait:r}"
@@ -198,6 +203,16 @@ def test_a_scope_ends_with_its_run(form: Format, is_cut: bool) -> None:
     assert sorted(found) == [(5, 0.0025, "s"), (6, 9.5, None), (8, 0.0015, "s"), (11, 3.5, None)]
 
 
+def test_a_line_that_ends_a_scope_is_of_the_lines_before_it(form: Format) -> None:
+    parts = (
+        f"run with 8 sequences\nstep 1 took 250.0 ms\nwait of one is 2.5\nthese were in {unit}\nstep 2 took 250.0 ms\n"
+        for unit in ("ms", "us")
+    )
+    tables, _ = assembled(form, "".join(parts))
+    found = [(row["line"], row["value"], row["unit"]) for part in tables for row in part.get("values", ())]
+    assert sorted(found) == [(3, 0.0025, "s"), (8, pytest.approx(2.5e-6), "s")]
+
+
 def test_the_times_before_steps_and_the_runs_that_have_them(form: Format) -> None:
     begin, stamped = "run with 8 sequences\n", "[2026-01-01 10:00:0{}] step {} has loss 2.5\n"
     text = (
@@ -222,7 +237,9 @@ def test_a_run_ends_after_its_printout(form: Format) -> None:
 
 
 def test_settings_that_change_in_each_of_several_runs_are_series(form: Format) -> None:
-    part = "run with 8 sequences\nstate is 1\nstate is 2\nstep 1 took 250.0 ms\n"
+    part = "run with 8 sequences\nstate is 1\nstate is 2\nstep 1 took 250.0 ms\nloss is 2.5\n"
     tables, _ = assembled(form, part * 2)
     found = [(row["run"], row["line"], row["value"]) for of_part in tables for row in of_part.get("values", ())]
-    assert sorted(found) == [("1", 2, 1), ("1", 3, 2), ("2", 6, 1), ("2", 7, 2)]
+    assert sorted(found) == [
+        (run, line + 5 * (run == "2"), value) for run in "12" for line, value in ((2, 1), (3, 2), (5, 2.5))
+    ]
