@@ -60,6 +60,7 @@ def found(units: dict[str, str] | None = None, /, **columns: Any) -> tuple[list[
         ({"variant": ["a", "b", "a", "b"], "steps": [1, 1, 8, 8], "took": TIMES}, ["variant", "steps"]),
         ({"variant": ["a", "b", "a", "b"], "step": [1, 1, 8, 8], "took": TIMES}, []),
         ({"variant": ["a", "b", "a", "b"], "steps": [1, 2, 3, 4], "took": TIMES}, []),
+        ({"variant": [*"ab"] * 9, "steps": [n // 2 for n in range(18)], "took": [1.5, 2.5, 3.5] * 6}, []),  # a curve
         # two trials of one choice
         ({"lr": [0.1, 0.2, 0.1, 0.2], "took": TIMES, "trial": ["t1", "t2", "t3", "t4"]}, ["lr", "trial"]),
         ({"lr": [0.1, 0.2, 0.3, 0.4], "took": TIMES, "trial": ["t1", "t2", "t3", "t4"]}, ["lr"]),

@@ -30,6 +30,7 @@ _CHOSEN = lazy_pattern(
 )
 """Names of numbers that a search chooses, whole or not."""
 TRIAL = lazy_pattern(r"trial(?:[_ ](?:name|id|number))?", re.IGNORECASE)
+_MOST_NUMBERS = 8  # of a setting; a curve over steps has more
 _TRIAL_NAMES = ("params_", "number")
 """In Optuna's frame of trials: prefix of the names of chosen parameters, and name of the number of a trial."""
 _DEGREE = lazy_pattern(
@@ -316,7 +317,8 @@ def _configures(name: str, names: Sequence[str], columns: Mapping[str, list[Cell
     numbers = set(columns[name])
     labels = [columns[other] for other in names if are_words(columns[other])]
     pairs = [(len({*zip(columns[name], cells, strict=True)}), len({*cells})) for cells in labels]
-    return name.lower().endswith("s") and any(found == len(numbers) * variants > variants for found, variants in pairs)
+    is_setting = name.lower().endswith("s") and len(numbers) <= _MOST_NUMBERS
+    return is_setting and any(found == len(numbers) * variants > variants for found, variants in pairs)
 
 
 def _is_progress(name: str, columns: Mapping[str, list[Cell]]) -> bool:
